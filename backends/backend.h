@@ -64,7 +64,10 @@ struct backend_config {
 
     enum activations activations;
 
-    int device;   /* GPU ordinal */
+    int device; /* GPU: its number among those that the process sees */
+    bool
+        by_rank; /* GPU: `device` is the rank's number on its host; a process that sees one device alone
+                     takes that, whatever its number */
     bool planned; /* GPU: take no memory before `reserve`, and only what its plan has */
     enum numerics numerics;
 };
@@ -79,6 +82,12 @@ struct backend_info {
     bool experts;      /* stacks and moe_* present */
     unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
     int32_t max_head;  /* largest d_head of attention; 0: not limited here */
+    int32_t
+        max_per_kv; /* most query heads that read one KV head of a cache that is not f32; 0: any */
+    /* GPU with memory of its own: its place on the host's PCI bus, "0000:3b:00.0", and "GPU-" and its
+     * UUID (of a part of a device, MIG: the part's).  Numbers of devices say nothing: each process
+     * may see others (CUDA_VISIBLE_DEVICES).  "": no such device */
+    char bus[16], uuid[48];
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
     enum activations activations; /* CPU: never AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
@@ -250,7 +259,7 @@ static inline int32_t delta_channels(const struct delta_layer *dl)
     return 2 * dl->n_k * dl->d_k + dl->n_v * dl->d_v;
 }
 
-/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state).  A sequence whose first token of
+/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state), and behind these snapshots.  A sequence whose first token of
  * a step is at position 0 begins with zeros, whatever its slot has. */
 struct delta_state {
     struct view
@@ -258,7 +267,7 @@ struct delta_state {
     struct view rule; /* [slots, n_v d_k d_v] f32: of each head a matrix [d_k, d_v] */
 };
 
-enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH }; /* GELU: the erf form */
+enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU }; /* GELU: the erf form */
 
 /* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
 struct moe_layer {

@@ -73,6 +73,12 @@ NUMBER_FN float exact_gelu_tanh(float x)
     return gate(x, x * fmaf(x * x, 0x1.2444f2p-4f, 0x1.988454p0f));
 }
 
+/* max(x, 0); what is not a number stays so. */
+NUMBER_FN float exact_relu(float x)
+{
+    return x < 0.0f ? 0.0f : x;
+}
+
 /* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x|; ln(1 + u) = 2 artanh(u / (2 + u)), of which the series' next term is
  * below 2e-9 of it. */
 NUMBER_FN float exact_softplus(float x)

@@ -2,7 +2,7 @@
 # linked statically, cublasLt and NCCL are opened when they are needed.
 set(INGOT_CUDA AUTO CACHE STRING "CUDA backend: AUTO (with a toolkit of 12.4 or newer), ON, OFF")
 set_property(CACHE INGOT_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(INGOT_CUDA_ARCHS "80-real;89-real;90a-real;100-real;80-virtual" CACHE STRING
+set(INGOT_CUDA_ARCHS "80-real;89-real;90a-real;100-real;90-virtual" CACHE STRING
   "Architectures of the CUDA kernels, as CMAKE_CUDA_ARCHITECTURES")
 set(INGOT_HAVE_CUDA OFF)
 

@@ -1,8 +1,13 @@
-/* Sums in the contract's order: two ranks add in one way only, so NCCL does it; with more, the
+/* Small operands go through the one-shot kernels of "ipc" where the devices share memory.  NCCL is connected
+ * and warmed up before these: its first call of a kind makes connections, which a recording does
+ * not allow.
+ *
+ * Sums in the contract's order: two ranks add in one way only, so NCCL does it; with more, the
  * operands are gathered piece by piece and each rank adds the tree itself (cuda_reduce_tree), at
  * world times the traffic.  With any_order NCCL reduces as it likes. */
 #include "collectives/nccl_coll.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +222,8 @@ static enum status nccl_all_gather(struct coll *head, struct view src, struct vi
     TRY(coll_check_gather(&c->cfg, src, dst, &bytes));
     if (bytes == 0)
         return ST_OK;
+    if (c->small && bytes * (size_t)c->head.world <= SMALL_BYTES)
+        return c->small->ops->all_gather(c->small, src, dst);
     NCCL_TRY(c, "all_gather",
              c->api.AllGather(cuda_device_ptr(src), cuda_device_ptr(dst), bytes, ncclUint8, c->comm,
                               cuda_stream(c->cfg.be)));
@@ -231,15 +238,18 @@ static enum status nccl_broadcast(struct coll *head, struct view x, int root)
     if (bytes == 0)
         return ST_OK;
     void *p = cuda_device_ptr(x);
+    if (c->small && bytes <= SMALL_BYTES)
+        return c->small->ops->broadcast(c->small, x, root);
     NCCL_TRY(c, "broadcast",
              c->api.Broadcast(p, p, bytes, ncclUint8, root, c->comm, cuda_stream(c->cfg.be)));
     return ST_OK;
 }
 
-/* Every operation once: NCCL makes its connections when they are first used, and that is not
- * possible while a graph is recorded. */
+/* Every operation once, through NCCL: it makes its connections when they are first used, and that is
+ * not possible while a graph is recorded. */
 static enum status warm_up(struct nccl_coll *c)
 {
+    assert(!c->small);
     size_t world = (size_t)c->head.world;
     struct view one = floats(c->gathered, 0, 1);
     TRY(nccl_all_reduce(&c->head, one, REDUCE_SUM));
@@ -402,7 +412,8 @@ static enum status exchange_id(const struct nccl_coll *c, unsigned char *id)
     return ST_OK;
 }
 
-/* Ranks of one host whose devices can share memory: all of them or none. */
+/* Ranks of one host whose devices can share memory: all of them or none.  They wait for each other
+ * without a deadline, so all have joined before. */
 static void open_small(struct nccl_coll *c)
 {
     struct coll_config cfg = small_config(&c->cfg);
@@ -411,6 +422,7 @@ static void open_small(struct nccl_coll *c)
     enum status st = ipc_coll_ops.open(&c->small, &cfg);
     if (st != ST_OK)
         log_failure(LOG_INFO, st, "small sums go through NCCL too");
+    cuda_watch(c->cfg.be, watch, c); /* it asks the small one too */
 }
 
 static enum status nccl_open(struct coll **out, const struct coll_config *cfg)
@@ -423,8 +435,9 @@ static enum status nccl_open(struct coll **out, const struct coll_config *cfg)
     if (st == ST_OK)
         st = exchange_id(c, id);
     if (st == ST_OK) {
-        open_small(c);
         st = join(out, c, id);
+        if (st == ST_OK)
+            open_small(c);
     } else {
         c->broken = true;
         nccl_close(&c->head);

@@ -107,6 +107,9 @@ struct plan_seq {
     /* Rows that are scored: the last ones before a WANT_LAST row, else the last ones of all.  Row k of
      * them gives the unedited log probability of plan->scores[score_off + k], which follows it. */
     uint32_t n_score, score_off;
+    /* Of a model with states: the snapshot, row + 1, that a sequence opened at pos > 0 begins with, and the one that
+     * gets the state behind the step.  0: none.  All of a plan's snapshots are read before any is written. */
+    uint32_t restore, keep;
 };
 
 /* Is that a sequence whose tokens must all be in one step? */

@@ -71,8 +71,9 @@ static const struct shared_row table[] = {
               "kernels have run in an emulation alone, not yet on a Mac."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "device", ROW(device, OPT_INT), .arg = "N", .def = "-1", .min = -1, .max = 1023,
-      .help = "Which GPU; -1: each rank of a host takes the one of its own number there.  With N "
-              "its ranks share that one: slow, for tests."},
+      .help = "Which GPU; -1: each rank of a host takes the one of its own number there, or the only "
+              "one that it sees.  With N a rank takes the N-th that it sees, and ranks that see the "
+              "same one share it: slow, for tests."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "coll", ROW(coll, OPT_ENUM), .arg = "auto|local|shm|mpi|ipc|nccl", .def = "auto",
       .help = "How ranks add their partial results: shm between ranks of one host, mpi anywhere, "
@@ -128,6 +129,12 @@ static const struct shared_row table[] = {
     {{.name = "kv-memory", ROW(kv_memory, OPT_SIZE), .arg = "BYTES", .def = "0",
       .help = "Bytes of the KV cache on each rank, such as 2G; 0 takes what --max-seqs sequences "
               "of --max-ctx tokens need, at most 70 % of the memory that is free after loading."},
+     .users = FOR_WORKER | STARTERS},
+    {{.name = "state-snapshots", ROW(state_snapshots, OPT_INT), .arg = "N", .def = "-1",
+      .min = -1, .max = 65536,
+      .help = "For models with states beside the KV cache (gated delta nets): copies of states that "
+              "each rank keeps, so that prompts that begin alike share what is computed.  Each takes "
+              "the memory of one sequence's state.  -1: as many as --max-seqs; 0: none."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "kv-dtype", ROW(kv_dtype, OPT_ENUM), .arg = "auto|f32|f16|bf16|int8|e4m3",
       .def = "auto",

@@ -32,7 +32,8 @@ struct shared_options {
     int backend, coll, bind, isa, activations, numerics, graphs;
     /* sizes */
     int64_t max_seqs, max_step_tokens, max_ctx, block_len, kv_blocks;
-    uint64_t kv_memory; /* bytes */
+    int64_t state_snapshots; /* -1: as many as max_seqs */
+    uint64_t kv_memory;      /* bytes */
     int kv_dtype;
     /* queue */
     int64_t max_queued, max_queued_tokens, tenant_requests, tenant_queued_tokens, overtake,

@@ -22,6 +22,7 @@ static const char *impossible(const struct worker_port_need *w, const struct wor
         {"n_blocks * block_len", (uint64_t)h->n_blocks * h->block_len, 1, INT32_MAX},
         {"max_step_tokens", h->max_step_tokens, 1, 65536},
         {"max_seqs", h->max_seqs, 1, 4096},
+        {"n_snapshots", h->n_snapshots, 0, 65536},
         {"last_epoch", h->last_epoch, 0, INT64_MAX},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -42,6 +43,10 @@ static const char *other_shape(const struct worker_port_need *w, const struct wo
     else if (h->embedding != w->embedding)
         snprintf(buf, n, "its embeddings have %u components, this server's %u (--embed)",
                  h->embedding, w->embedding);
+    else if (h->n_snapshots < w->n_snapshots)
+        snprintf(buf, n,
+                 "it keeps %u snapshots of states, this server needs %u (--state-snapshots)",
+                 h->n_snapshots, w->n_snapshots);
     else if (h->max_ctx < w->max_ctx || h->max_step_tokens < w->max_step_tokens ||
              h->max_seqs < w->max_seqs)
         snprintf(buf, n,

@@ -9,7 +9,7 @@
 struct worker_port_need {
     uint32_t model_vocab, model_max_ctx; /* the model's: upper bounds */
     bool has_shape;                      /* the next five must be equal: the scheduler has them */
-    uint32_t block_len, max_ctx, max_step_tokens, max_seqs;
+    uint32_t block_len, max_ctx, max_step_tokens, max_seqs, n_snapshots;
     uint32_t embedding; /* components */
     bool has_weights, has_text;
     uint8_t weights[SHA256_BYTES], text[SHA256_BYTES];

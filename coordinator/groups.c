@@ -69,6 +69,7 @@ void groups_require(struct coordinator *co)
                                     .max_ctx = co->shape.max_ctx,
                                     .max_step_tokens = co->shape.max_step_tokens,
                                     .max_seqs = co->shape.max_seqs,
+                                    .n_snapshots = co->shape.n_snapshots,
                                     .embedding = co->shape.embedding,
                                     .has_text = id->has_text,
                                     .has_weights = model_identity_known(id),
@@ -171,7 +172,8 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
         .n_blocks = g->n_blocks,
         .block_len = g->block_len,
         .prefix_cache = co->cfg.prefix_cache,
-        .whole_sequences = co->mt.whole_sequences != NULL,
+        .has_states = co->mt.has_states,
+        .n_snapshots = co->mt.has_states ? g->n_snapshots : 0,
         .max_inflight = co->cfg.overlap ? MAX_STEPS_IN_FLIGHT : 1,
         .overtake = co->cfg.overtake,
         .target_itl_us = co->cfg.target_itl_us,
@@ -205,6 +207,11 @@ static enum status make_fleet(struct coordinator *co, const struct worker_group 
     co->shape = *g;
     co->shape.max_seqs = sc.max_seqs;
     co->shape.max_step_tokens = sc.max_step_tokens;
+    co->shape.n_snapshots = sc.n_snapshots;
+    if (sc.has_states && !sc.n_snapshots)
+        log_line(LOG_INFO,
+                 "no prefix cache: layers of the model keep a state of all tokens, and the "
+                 "worker group keeps no snapshots of it (--state-snapshots 0)");
     metrics_set_max_ctx(&co->metrics, sc.max_ctx);
     groups_require(co);
     return ST_OK;

@@ -33,11 +33,6 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name, cfg->embed));
     co->mt.plain_content = cfg->plain_content;
-    if (co->mt.whole_sequences)
-        log_line(LOG_INFO,
-                 "no prefix cache: layers of %s keep a state of all tokens, so every prompt is "
-                 "computed whole, also after a preemption",
-                 co->mt.whole_sequences);
     if (cfg->generation_config)
         TRY(generation_load(&co->mt.generation, cfg->model_path));
     if (!co->mt.chat)

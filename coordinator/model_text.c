@@ -36,8 +36,7 @@ static enum status load_tokenizer(struct model_text *mt, const char *path, bool 
         add_eos(mt, mc->eos_id[i]);
     if (st == ST_OK)
         st = sentence_modules_load(&mt->modules, path, mc, embed);
-    if (st == ST_OK && model_n_delta(mc))
-        mt->whole_sequences = mc->arch->name;
+    mt->has_states = st == ST_OK && model_n_delta(mc) > 0;
     free(mc);
     return st;
 }

@@ -26,9 +26,7 @@ struct model_text {
     int32_t *eos;   /* [n_eos] ids that end an answer */
     uint32_t n_eos; /* at most MAX_STOP_IDS */
     struct generation_defaults generation;
-    const char *
-        whole_sequences; /* its architecture, which has states beside the KV cache, so that prompts share nothing;
-                                    NULL: it has not */
+    bool has_states;                 /* sequences have states beside the KV cache */
     struct sentence_modules modules; /* of its embeddings */
     /* special tokens spelled in the content of chats are none (--parse-special none); set after model_text_open */
     bool plain_content;

@@ -56,6 +56,8 @@ void stats_reply(struct coordinator *co, struct client *c, const char *request_i
         .blocks_total = s.blocks_total,
         .blocks_free = s.blocks_free,
         .blocks_cached = s.blocks_cached,
+        .snapshots_total = s.snapshots_total,
+        .snapshots_known = s.snapshots_known,
         .block_len = co->shape.block_len,
         .clients = client_port_clients(co->client_port),
         .steps = s.steps,

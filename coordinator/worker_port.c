@@ -248,6 +248,7 @@ static void fill_group(struct worker_group *g, const struct worker_hello *h)
     g->n_blocks = h->n_blocks;
     g->max_step_tokens = h->max_step_tokens;
     g->max_seqs = h->max_seqs;
+    g->n_snapshots = h->n_snapshots;
 }
 
 /* Its weights are this server's for certain. */

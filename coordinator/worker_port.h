@@ -41,7 +41,7 @@ struct worker_group {
     bool masks;         /* it can carry out sequences with grammars */
     uint32_t embedding; /* components of its embeddings; 0: it gives none */
     bool headless;      /* it gives nothing else */
-    uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
+    uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs, n_snapshots;
     uint64_t heard_us;                          /* last message from it */
     const char *broken;                         /* why it cannot be reached; NULL: it can */
     struct sent_step sent[MAX_STEPS_IN_FLIGHT]; /* the oldest first */

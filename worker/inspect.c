@@ -29,8 +29,10 @@ struct report {
 
 static const char *act_name(enum model_act act)
 {
-    static const char *const names[] = {
-        [MODEL_SILU] = "silu", [MODEL_GELU] = "gelu", [MODEL_GELU_TANH] = "gelu_tanh"};
+    static const char *const names[] = {[MODEL_SILU] = "silu",
+                                        [MODEL_GELU] = "gelu",
+                                        [MODEL_GELU_TANH] = "gelu_tanh",
+                                        [MODEL_RELU] = "relu"};
     return names[act];
 }
 
@@ -127,8 +129,8 @@ static void text_config(FILE *f, const struct report *r)
             "               in %d of %d layers, with gates; the others are gated delta nets: %d "
             "key "
             "heads of %d, %d\n               value heads of %d, convolution of %d tokens; their "
-            "states are those of all tokens, so that\n               no prompt takes blocks from "
-            "the prefix cache\n",
+            "states are those of all tokens: a\n               prompt takes blocks from the prefix "
+            "cache up to one behind which they were kept (--state-snapshots)\n",
             model_n_attention(mc), mc->n_layers, mc->n_delta_k, mc->d_delta_k, mc->n_delta_v,
             mc->d_delta_v, mc->delta_taps);
     if (mc->mlp_bias)
@@ -387,6 +389,7 @@ static cJSON *json_step(const struct report *r)
     cJSON_AddNumberToObject(o, "world", p->dc.world);
     cJSON_AddNumberToObject(o, "max_step_tokens", p->dc.max_tokens);
     cJSON_AddNumberToObject(o, "max_seqs", p->dc.max_seqs);
+    cJSON_AddNumberToObject(o, "state_snapshots", p->dc.n_snapshots);
     cJSON_AddNumberToObject(o, "max_ctx", p->dc.max_ctx);
     cJSON_AddStringToObject(o, "kv_dtype", dtype_name(p->dc.kv_dtype));
     cJSON_AddNumberToObject(o, "kv_blocks", p->dc.n_blocks);
@@ -464,7 +467,14 @@ static enum status gather(struct report *r, const struct shared_options *opt, st
     count_tensors(r);
     weights_scheme(r->ld, r->scheme);
     for (int i = 0; i < r->world; i++) {
-        struct rank_place place = {i, r->world, r->world, true, r->base};
+        int n = opt->device < 0 ? 1 : r->world; /* the ranks are not there: as the option says */
+        struct rank_place place = {.rank = i,
+                                   .world = r->world,
+                                   .n_on_host = r->world,
+                                   .n_memory = n,
+                                   .n_device = n,
+                                   .one_host = true,
+                                   .base = r->base};
         TRY(shard_plan(&r->rank[i].shard, r->mc, i, r->world));
         TRY(rank_plan_init(&r->rank[i].plan, opt, &place, be, r->ld));
     }

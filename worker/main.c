@@ -99,6 +99,7 @@ static struct worker_hello hello_of(const struct rank *g)
         .n_blocks = (uint32_t)g->plan.dc.n_blocks,
         .max_step_tokens = (uint32_t)g->plan.dc.max_tokens,
         .max_seqs = (uint32_t)g->plan.dc.max_seqs,
+        .n_snapshots = (uint32_t)g->plan.dc.n_snapshots,
         .launch = g->launch,
         .pid = (uint64_t)getpid(),
     };

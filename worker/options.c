@@ -128,6 +128,7 @@ struct backend_config worker_backend_config(const struct shared_options *o, int 
     return (struct backend_config){.threads = threads,
                                    .max_rows = (int32_t)o->max_step_tokens,
                                    .device = o->device < 0 ? local_rank : (int)o->device,
+                                   .by_rank = o->device < 0,
                                    .isa = isa_choices[o->isa],
                                    .activations = activations[o->activations],
                                    .planned = true,
@@ -152,6 +153,7 @@ struct decoder_config worker_decoder_config(const struct shared_options *o, enum
         .max_out = (int32_t)o->max_seqs + MAX_SCORED_ROWS,
         .n_blocks = (int32_t)o->kv_blocks,
         .block_len = (int32_t)o->block_len,
+        .n_snapshots = (int32_t)(o->state_snapshots < 0 ? o->max_seqs : o->state_snapshots),
         .max_ctx = (int32_t)o->max_ctx,
         .kv_dtype = worker_kv_dtype(o, weights),
     };

@@ -12,6 +12,7 @@
 #include "worker/host_share.h"
 #include "worker/load/pack_cache.h"
 #include "worker/numerics.h"
+#include "worker/rank_devices.h"
 #include "worker/rank_weights.h"
 
 /* ---- agreement ---- */
@@ -19,7 +20,7 @@
 /* What must be equal on all ranks. */
 struct agreed {
     uint64_t digest;
-    int64_t max_tokens, max_seqs, max_ctx, block_len, kv_dtype, coll, graphs;
+    int64_t max_tokens, max_seqs, n_snapshots, max_ctx, block_len, kv_dtype, coll, graphs;
     char numerics[NUMERICS_ID_SIZE];
 };
 
@@ -32,6 +33,7 @@ static enum status compare(const struct agreed *all, int world)
     } fields[] = {
         {"--max-step-tokens", offsetof(struct agreed, max_tokens)},
         {"--max-seqs", offsetof(struct agreed, max_seqs)},
+        {"--state-snapshots", offsetof(struct agreed, n_snapshots)},
         {"--max-ctx", offsetof(struct agreed, max_ctx)},
         {"--block-len", offsetof(struct agreed, block_len)},
         {"--kv-dtype", offsetof(struct agreed, kv_dtype)},
@@ -78,6 +80,7 @@ static enum status agree(struct rank *g)
     struct agreed mine = {.digest = g->digest,
                           .max_tokens = g->plan.dc.max_tokens,
                           .max_seqs = g->plan.dc.max_seqs,
+                          .n_snapshots = g->plan.dc.n_snapshots,
                           .max_ctx = g->plan.dc.max_ctx,
                           .block_len = g->plan.dc.block_len,
                           .kv_dtype = (int64_t)g->plan.dc.kv_dtype,
@@ -163,6 +166,24 @@ static enum status plan_memory(struct rank *g)
     return rank_plan_fits(p) ? ST_OK : rank_plan_no_room(p, p->free);
 }
 
+/* Ranks on one GPU are possible, slow, and have to be asked for. */
+static enum status take_place(const struct rank *g, struct rank_place *place)
+{
+    struct backend_info info;
+    struct rank_sharing s;
+    backend_ops_of(g->be)->info(g->be, &info);
+    TRY(rank_devices(&g->ci, &info, &s));
+    if (s.n_memory > 1 && g->opt->device < 0)
+        FAIL(ST_RANGE,
+             "ranks %d and %d have the same GPU (%s, %s): give each rank one of its own, or let "
+             "them share "
+             "it with --device N (slow, for tests)",
+             g->ci.rank, s.other, info.bus, info.uuid);
+    place->n_memory = s.n_memory;
+    place->n_device = s.n_device;
+    return ST_OK;
+}
+
 enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                          const struct control_info *ci, const struct digest_cache *cache)
 {
@@ -182,7 +203,12 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
         bc.activations = ACTIVATIONS_F32; /* nearer to what its scores are compared with */
     bc.pin = share.bound && g->threads == share.threads;
     TRY(backend_open(&g->be, worker_backend_name(opt), &bc));
-    struct rank_place place = {ci->rank, ci->world, ci->local_world, ci->one_host, base};
+    struct rank_place place = {.rank = ci->rank,
+                               .world = ci->world,
+                               .n_on_host = ci->local_world,
+                               .one_host = ci->one_host,
+                               .base = base};
+    TRY(take_place(g, &place));
     g->digest = loader_digest(g->ld);
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     set_numerics(g);

@@ -17,6 +17,8 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
     if (mc->arch->encoder && o->kv_dtype == 0)
         p->dc.kv_dtype = DT_F32; /* it is of one layer, and read once */
     p->dc.rank = p->place.rank;
+    if (!model_n_delta(mc))
+        p->dc.n_snapshots = 0;
     p->dc.n_blocks = 1; /* decided when the memory is planned */
     if (p->dc.max_ctx == 0)
         p->dc.max_ctx = mc->max_ctx;
@@ -83,6 +85,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
                  .vocab = mc->vocab,
                  .n_types = mc->arch->encoder ? (mc->n_types > 0 ? mc->n_types : 1) : 0,
                  .states = model_n_delta(mc) > 0,
+                 .n_snapshots = p->dc.n_snapshots,
                  .max_edits = MAX_EDITS,
                  .max_scored = MAX_SCORED_ROWS,
                  .pad = p->graphs,
@@ -95,10 +98,10 @@ static bool is_gpu(const struct rank_plan *p)
     return strcmp(worker_backend_name(p->opt), "cpu") != 0;
 }
 
-/* Ranks that share the memory: those of a host, or the one that has a GPU for itself. */
-static int n_on_device(const struct rank_plan *p)
+/* Ranks that share the memory: of a GPU, or of the host. */
+static int n_sharing(const struct rank_plan *p)
 {
-    return is_gpu(p) && p->opt->device < 0 ? 1 : p->place.n_on_host;
+    return is_gpu(p) ? p->place.n_memory : p->place.n_on_host;
 }
 
 static enum status init_parts(struct rank_plan *p)
@@ -123,7 +126,7 @@ enum status rank_plan_init(struct rank_plan *p, const struct shared_options *opt
 {
     *p = (struct rank_plan){.opt = opt, .place = *place, .be = be, .ld = ld};
     backend_ops_of(be)->info(be, &p->info);
-    p->free = p->info.mem_free / (size_t)n_on_device(p);
+    p->free = p->info.mem_free / (size_t)n_sharing(p);
     enum status st = init_parts(p);
     if (st != ST_OK)
         rank_plan_fini(p);
@@ -196,16 +199,16 @@ bool rank_plan_fits(const struct rank_plan *p)
 
 enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free)
 {
-    FAIL(
-        ST_NOMEM,
-        "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, states of "
-        "sequences %zu, scratch %zu, "
-        "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
-        "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
-        "--max-seqs (states, scratch, step), --max-ctx (tables, step), --graphs off; or more ranks",
-        p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv, p->memory.states,
-        p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll, mem_free,
-        p->info.mem_total);
+    FAIL(ST_NOMEM,
+         "no room on %s: wanted are %zu bytes (weights %zu, KV cache of %d blocks %zu, states of "
+         "sequences %zu, scratch %zu, "
+         "tables %zu, step %zu, backend %zu, graphs %zu, collective %zu), %zu of %zu are free for "
+         "this rank; smaller: --kv-memory or --kv-blocks (KV cache), --max-step-tokens (scratch), "
+         "--max-seqs (states, scratch, step), --state-snapshots (states), --max-ctx (tables, "
+         "step), --graphs off; or more ranks",
+         p->info.device, p->total, p->memory.weights, p->dc.n_blocks, p->memory.kv,
+         p->memory.states, p->memory.scratch, p->memory.tables, p->step, p->own, p->graph, p->coll,
+         mem_free, p->info.mem_total);
 }
 
 enum status rank_plan_reserve(const struct rank_plan *p)
@@ -241,5 +244,5 @@ struct coll_config rank_plan_coll(const struct rank_plan *p, uint64_t session)
                                 .session = session,
                                 .any_order = p->opt->numerics != 0,
                                 .one_host = p->place.one_host,
-                                .share_device = is_gpu(p) && n_on_device(p) > 1};
+                                .share_device = is_gpu(p) && p->place.n_device > 1};
 }

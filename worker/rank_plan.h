@@ -12,7 +12,8 @@
 struct rank_place {
     int rank, world;
     int n_on_host;          /* ranks of the group on this rank's host */
-    bool one_host;          /* all of them */
+    int n_memory, n_device; /* GPU: ranks that share its memory, and the device (rank_devices.h) */
+    bool one_host;          /* all of the group's ranks are on it */
     struct host_taken base; /* that the process had before the backend was opened: the program, its
                                libraries, MPI; not part of the plan */
 };

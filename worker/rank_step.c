@@ -1,65 +1,10 @@
-#include "worker/rank_step.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log.h"
-#include "worker/graphs.h"
-#include "worker/rank_step_sizes.h"
-#include "worker/sample/edits.h"
-#include "worker/sample/sampler.h"
-
-/* A step that was run.  Event i_flight of the backend is marked behind it. */
-struct flight {
-    int32_t n_rows;          /* of logits from which a token is drawn */
-    int32_t n_scored;        /* rows behind them, for step_scored; a step with these runs alone */
-    int32_t batch;           /* rows of logits: n_rows, n_scored and pads */
-    bool host_draws;         /* some of them */
-    struct out_row *rows;    /* [max_seqs] */
-    struct buf *back;        /* rank 0, pinned: what `out` was after the step */
-    const int32_t *back_ptr; /* its address */
-    int32_t n_embeddings;
-    struct result_embedding *embeddings; /* rank 0: [max_seqs] */
-    float *vectors;                      /* rank 0: [max_seqs, dim] */
-};
-
-struct rank_step {
-    struct rank_step_config cfg;
-    struct vocab_part *parts;
-    struct step *step;
-    struct edits *edits;
-    struct masks *masks;   /* NULL: the backend cannot mask logits */
-    struct pooler *pooler; /* rank 0; NULL: the model gives no embeddings */
-    float *states;         /* rank 0: [STATE_ROWS, hidden] */
-    int32_t *last; /* [max_seqs + max_scored] what the device drew in the last step, for masks */
-    struct graphs *graphs; /* NULL: every step is enqueued op by op */
-    int32_t max_cols;      /* of the widest share of the vocabulary */
-    struct view logits;    /* [R, n_cols] of the last step */
-    struct flight flights[MAX_STEPS_IN_FLIGHT];
-    uint64_t n_run, n_sampled; /* steps so far; step i is flights[i % MAX_STEPS_IN_FLIGHT] */
-    uint64_t waiting_us;       /* when the wait for the oldest running step began, 0: not yet */
-
-    /* device */
-    struct buf *out;      /* ids [ids_words] i32, drawn on the device, then as struct draw_shape */
-    struct buf *full_row; /* [FULL_ROWS] i32 */
-    struct buf *full;     /* [world, FULL_ROWS, max_cols] f32 */
-    struct buf
-        *pick_row;      /* [max_scored] i32: of the scored tokens' logits, as rows of one column */
-    struct buf *picked; /* [world, max_scored] f32: what each rank has there */
-
-    /* rank 0, host */
-    float *full_host;            /* as full */
-    float *row;                  /* [vocab] one whole row, by id */
-    float *sorted;               /* [vocab] */
-    int32_t *sorted_id;          /* [vocab] */
-    uint64_t *sort_scratch;      /* [2 vocab] */
-    struct draw_sums *sums;      /* [max_seqs] */
-    float *picked_host;          /* as picked */
-    struct result_token *tokens; /* [max_seqs + max_scored] */
-};
+#include "worker/rank_step_parts.h"
 
 /* ---- life ---- */
 
@@ -108,17 +53,6 @@ static enum status take_host(struct rank_step *r)
         !r->tokens || !r->picked_host)
         FAIL(ST_NOMEM, "no memory for sampling from %zu tokens", vocab);
     return ST_OK;
-}
-
-static struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t cols,
-                          enum dtype type)
-{
-    return (struct view){.buf = b,
-                         .off = at_word * sizeof(int32_t),
-                         .rows = rows,
-                         .cols = cols,
-                         .stride = cols,
-                         .dtype = type};
 }
 
 /* What the device drew in the last step. */
@@ -266,21 +200,14 @@ int rank_step_n_graphs(const struct rank_step *r)
 
 /* ---- all ranks ---- */
 
-static int flight_of(uint64_t i_step)
-{
-    return (int)(i_step % MAX_STEPS_IN_FLIGHT);
-}
-
-/* ST_TIMEOUT when a step that was waited for since since_us is overdue. */
-static enum status check_deadline(const struct rank_step_config *cfg, uint64_t since_us)
+enum status rank_step_check_deadline(const struct rank_step_config *cfg, uint64_t since_us)
 {
     if (cfg->deadline_ms && clock_us() - since_us > cfg->deadline_ms * 1000ULL)
         FAIL(ST_TIMEOUT, "the device has not finished a step within %u ms", cfg->deadline_ms);
     return ST_OK;
 }
 
-/* Waits until the device has passed that step. */
-static enum status pass(struct rank_step *r, uint64_t i_step)
+enum status rank_step_pass(struct rank_step *r, uint64_t i_step)
 {
     const struct rank_step_config *cfg = &r->cfg;
     uint64_t begin = clock_us();
@@ -288,7 +215,7 @@ static enum status pass(struct rank_step *r, uint64_t i_step)
         TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(i_step), 100000, &passed));
         if (passed)
             return ST_OK;
-        TRY(check_deadline(cfg, begin));
+        TRY(rank_step_check_deadline(cfg, begin));
     }
 }
 
@@ -400,18 +327,30 @@ static enum status pool_states(struct rank_step *r, struct flight *f)
     return ST_OK;
 }
 
+static enum status copy_states(struct rank_step *r, const struct step_copy *copies, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        TRY(decoder_copy_states(r->cfg.model, copies[i].from, copies[i].to));
+    return ST_OK;
+}
+
 static enum status enqueue(struct rank_step *r, struct flight *f, const struct step_dev *dev)
 {
+    int32_t n_restores, n_keeps;
+    const struct step_copy *restores = step_restores(r->step, &n_restores),
+                           *keeps = step_keeps(r->step, &n_keeps);
     const struct rank_step_config *cfg = &r->cfg;
     const struct backend_ops *ops = backend_ops_of(cfg->be);
     f->n_embeddings = 0;
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
     TRY(step_upload(r->step));
+    TRY(copy_states(r, restores, n_restores));
     if (step_padded(r->step) && !edits_many(r->edits))
         TRY(graphs_launch(r->graphs, dev, &r->logits));
     else
         TRY(enqueue_ops(r, dev, &r->logits));
+    TRY(copy_states(r, keeps, n_keeps));
     TRY(pool_states(r, f));
     if (f->n_scored > 0)
         TRY(pick_scored(r));
@@ -466,6 +405,17 @@ static void note_ending(const struct rank_step *r, struct out_row *row, int32_t 
         snprintf(row->place, sizeof row->place, "%s", masks_place(r->masks, i));
 }
 
+int rank_step_n_running(const struct rank_step *r)
+{
+    return (int)(r->n_run - r->n_sampled);
+}
+
+bool rank_step_may_run(const struct rank_step *r)
+{
+    int n = rank_step_n_running(r);
+    return n == 0 || (n < MAX_STEPS_IN_FLIGHT && !r->flights[flight_of(r->n_run - 1)].host_draws);
+}
+
 enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -473,7 +423,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     struct step_dev dev;
     assert(cfg->rank != 0 || rank_step_may_run(r));
     if (r->n_run >= MAX_STEPS_IN_FLIGHT) /* its memory is written again */
-        TRY(pass(r, r->n_run - MAX_STEPS_IN_FLIGHT));
+        TRY(rank_step_pass(r, r->n_run - MAX_STEPS_IN_FLIGHT));
     TRY(check_masks(r, plan));
     TRY(check_embeds(r, plan));
     TRY(step_apply(r->step, plan, &dev));
@@ -487,196 +437,4 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
     r->n_run++;
     return ST_OK;
-}
-
-/* ---- rank 0 takes the results ---- */
-
-int rank_step_n_running(const struct rank_step *r)
-{
-    return (int)(r->n_run - r->n_sampled);
-}
-
-bool rank_step_may_run(const struct rank_step *r)
-{
-    int n = rank_step_n_running(r);
-    return n == 0 || (n < MAX_STEPS_IN_FLIGHT && !r->flights[flight_of(r->n_run - 1)].host_draws);
-}
-
-enum status rank_step_done(struct rank_step *r, uint64_t wait_us, bool *done)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    assert(rank_step_n_running(r) > 0);
-    TRY(backend_ops_of(cfg->be)->event_wait(cfg->be, flight_of(r->n_sampled), wait_us, done));
-    if (*done)
-        return ST_OK;
-    if (r->waiting_us == 0)
-        r->waiting_us = clock_us();
-    return check_deadline(cfg, r->waiting_us);
-}
-
-/* A row whose logits are not finite numbers, or that allows no token: its sequence alone ends. */
-static void break_row(struct rank_step *r, const struct out_row *row, int32_t i)
-{
-    if (row->ending) {
-        r->tokens[i] =
-            (struct result_token){.seq_id = row->seq_id, .token = row->ending, .place = row->place};
-        return;
-    }
-    log_line(LOG_WARN, "sequence %llu, position %d: the logits are not finite numbers",
-             (unsigned long long)row->seq_id, row->len);
-    r->tokens[i] = (struct result_token){.seq_id = row->seq_id, .token = TOKEN_NOT_FINITE};
-}
-
-/* The host's draw of row i. */
-static enum sample_outcome draw(struct rank_step *r, const struct out_row *row, int32_t i,
-                                const struct draw_candidates *c)
-{
-    r->tokens[i].seq_id = row->seq_id;
-    return sampler_draw(&row->sp, c, (uint64_t)row->len, &r->tokens[i]);
-}
-
-/* Row i, of which the device has drawn that token. */
-static enum status take_drawn(struct rank_step *r, const struct out_row *row, int32_t i,
-                              const struct draw_candidates *c, int32_t token)
-{
-    int32_t at = 0;
-    while (at < c->n && c->id[at] != token)
-        at++;
-    if (at == c->n)
-        FAIL(ST_DEVICE, "sequence %llu, position %d: the device drew token %d, no candidate",
-             (unsigned long long)row->seq_id, row->len, token);
-    r->tokens[i].seq_id = row->seq_id;
-    sampler_report(&row->sp, c, at, &r->tokens[i]);
-    return ST_OK;
-}
-
-/* The rank that has a token's logits. */
-static int owner_of(const struct rank_step_config *cfg, int32_t token)
-{
-    int w = 0;
-    while (w + 1 < cfg->world && token >= cfg->parts[w].first_id + cfg->parts[w].n_cols)
-        w++;
-    return w;
-}
-
-static enum status score_rows(struct rank_step *r, const struct flight *f)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    const int32_t *top = f->back_ptr + sizes_ids(cfg);
-    const struct step_scored *scored = step_scored(r->step);
-    struct draw_shape shape = sizes_shape(cfg, f->batch);
-    if (f->n_scored == 0)
-        return ST_OK;
-    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->picked_host,
-                                      packed(r->picked, 0, cfg->world, f->n_scored, DT_F32)));
-    for (int32_t i = 0; i < f->n_scored; i++) {
-        const struct out_row row = {.seq_id = scored[i].seq_id};
-        int32_t id[MAX_CANDIDATES], token = scored[i].token, i_row = f->n_rows + i;
-        float all[MAX_CANDIDATES];
-        struct draw_sums sums = draw_row_sums(&shape, top, i_row, 1.0f);
-        if (!draw_finite(&sums)) {
-            break_row(r, &row, i_row);
-            continue;
-        }
-        struct draw_candidates c = draw_row_candidates(&shape, top, i_row, sums, all, id);
-        float logit =
-            r->picked_host[(size_t)owner_of(cfg, token) * (size_t)f->n_scored + (size_t)i];
-        r->tokens[i_row].seq_id = row.seq_id;
-        sampler_score(&c, token, logit, scored[i].n_top, &r->tokens[i_row]);
-    }
-    return ST_OK;
-}
-
-enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    struct flight *f = &r->flights[flight_of(r->n_sampled)];
-    const int32_t *drawn = f->back_ptr, *top = f->back_ptr + sizes_ids(cfg);
-    struct draw_shape shape = sizes_shape(cfg, f->batch);
-    assert(rank_step_n_running(r) > 0);
-    *n_rows = 0;
-    TRY(pass(r, r->n_sampled++));
-    r->waiting_us = 0;
-    for (int32_t i = 0; i < f->n_rows; i++) {
-        const struct out_row *row = &f->rows[i];
-        float logit[MAX_CANDIDATES];
-        int32_t id[MAX_CANDIDATES];
-        r->sums[i] = draw_row_sums(&shape, top, i, draw_inv_temperature(row->sp.temperature));
-        if (!draw_finite(&r->sums[i])) {
-            break_row(r, row, i);
-            continue;
-        }
-        struct draw_candidates c = draw_row_candidates(&shape, top, i, r->sums[i], logit, id);
-        if (sample_on_device(&row->sp))
-            TRY(take_drawn(r, row, i, &c, drawn[i]));
-        else if (draw(r, row, i, &c) == NEED_ALL)
-            rows[(*n_rows)++] = i;
-    }
-    return score_rows(r, f);
-}
-
-struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
-{
-    assert(r->n_sampled > 0);
-    const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
-    *n = (uint32_t)(f->n_rows + f->n_scored);
-    return r->tokens;
-}
-
-struct result_embedding *rank_step_embeddings(const struct rank_step *r, uint32_t *n, uint32_t *dim)
-{
-    assert(r->n_sampled > 0);
-    const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
-    *n = (uint32_t)f->n_embeddings;
-    *dim = r->cfg.pool ? (uint32_t)r->cfg.pool->modules->dim : 0;
-    return f->embeddings;
-}
-
-/* ---- whole rows ---- */
-
-static enum status draw_full(struct rank_step *r, const struct flight *f, const int32_t *rows,
-                             int32_t n)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    size_t per_rank = (size_t)n * (size_t)r->max_cols;
-    TRY(backend_ops_of(cfg->be)->read(cfg->be, r->full_host,
-                                      packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
-    for (int32_t k = 0; k < n; k++) {
-        for (int w = 0; w < cfg->world; w++)
-            memcpy(r->row + cfg->parts[w].first_id,
-                   r->full_host + (size_t)w * per_rank + (size_t)k * (size_t)r->max_cols,
-                   (size_t)cfg->parts[w].n_cols * sizeof *r->row);
-        sampler_sort(r->row, cfg->step.vocab, r->sorted, r->sorted_id, r->sort_scratch);
-        struct draw_candidates c = {.n = cfg->step.vocab,
-                                    .logit = r->sorted,
-                                    .id = r->sorted_id,
-                                    .complete = true,
-                                    .sums = r->sums[rows[k]]};
-        if (draw(r, &f->rows[rows[k]], rows[k], &c) != SAMPLED)
-            FAIL(ST_BUG, "row %d is not decided by all its logits", rows[k]);
-    }
-    return ST_OK;
-}
-
-enum status rank_step_full(struct rank_step *r, const int32_t *rows, int32_t n)
-{
-    const struct rank_step_config *cfg = &r->cfg;
-    const struct backend_ops *ops = backend_ops_of(cfg->be);
-    size_t mine = (size_t)cfg->rank * (size_t)n * (size_t)r->max_cols;
-    assert(r->n_run > 0 && (cfg->rank != 0 || r->n_run == r->n_sampled));
-    const struct flight *f = &r->flights[flight_of(r->n_run - 1)];
-    if (n < 0 || n > FULL_ROWS)
-        FAIL(ST_BUG, "%d whole rows at once", n);
-    for (int32_t k = 0; k < n; k++)
-        if (rows[k] < 0 || rows[k] >= f->n_rows)
-            FAIL(ST_BUG, "row %d of %d", rows[k], f->n_rows);
-    struct view index = packed(r->full_row, 0, n, 1, DT_I32);
-    struct view src = packed(r->full, mine, n, r->max_cols, DT_F32), cut = src;
-    cut.cols = cfg->parts[cfg->rank].n_cols; /* what is beyond is padding */
-    TRY(ops->write(cfg->be, index, rows));
-    TRY(ops->gather(cfg->be, r->logits, index, cut));
-    if (cfg->world > 1)
-        TRY(cfg->co->ops->all_gather(cfg->co, src,
-                                     packed(r->full, 0, cfg->world * n, r->max_cols, DT_F32)));
-    return cfg->rank == 0 ? draw_full(r, f, rows, n) : ST_OK;
 }

@@ -9,10 +9,12 @@ add_library(ingot_runtime STATIC
   step/step.c
   graphs.c
   rank_step.c
+  rank_results.c
   rank_step_sizes.c
   rank_figures.c
   rank_weights.c
   rank_hosts.c
+  rank_devices.c
   numerics.c
   options.c
   rank_plan.c

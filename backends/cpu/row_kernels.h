@@ -96,6 +96,10 @@ static void row_activate(enum act act, const float *x, float *out, int n)
         for (int i = 0; i < n; i++)
             out[i] = exact_gelu_tanh(x[i]);
         break;
+    case ACT_RELU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_relu(x[i]);
+        break;
     }
 }
 
@@ -125,6 +129,10 @@ static void row_act_mul(enum act act, const float *g, const float *up, float *ou
     case ACT_GELU_TANH:
         for (int i = 0; i < n; i++)
             out[i] = exact_gelu_tanh(g[i]) * up[i];
+        break;
+    case ACT_RELU:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_relu(g[i]) * up[i];
         break;
     }
 }

@@ -6,15 +6,19 @@
 
 template <enum act ACT> DEVICE float activated(float x)
 {
-    return ACT == ACT_SILU ? exact_silu(x) : ACT == ACT_GELU ? exact_gelu(x) : exact_gelu_tanh(x);
+    return ACT == ACT_SILU        ? exact_silu(x)
+           : ACT == ACT_GELU      ? exact_gelu(x)
+           : ACT == ACT_GELU_TANH ? exact_gelu_tanh(x)
+                                  : exact_relu(x);
 }
 
 /* The same for an act that is known at run time. */
 DEVICE float activated(enum act act, float x)
 {
-    return act == ACT_SILU   ? activated<ACT_SILU>(x)
-           : act == ACT_GELU ? activated<ACT_GELU>(x)
-                             : activated<ACT_GELU_TANH>(x);
+    return act == ACT_SILU        ? activated<ACT_SILU>(x)
+           : act == ACT_GELU      ? activated<ACT_GELU>(x)
+           : act == ACT_GELU_TANH ? activated<ACT_GELU_TANH>(x)
+                                  : activated<ACT_RELU>(x);
 }
 
 #endif

@@ -489,7 +489,6 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
     attn_args a = args_of(al, st, q, kv, out);
     if (a.kv_type == DT_F32)
         return attention_f32_run(be, a, st->n_tokens);
-    if (a.q_per_kv > ROWS)
-        FAIL(ST_UNSUPPORTED, "cuda: %d query heads share a key head; at most %d", a.q_per_kv, ROWS);
+    assert(a.q_per_kv <= ROWS); /* max_per_kv of info: refused at load */
     return a.kv_type == DT_F16 ? run_type<true>(be, a, st) : run_type<false>(be, a, st);
 }

@@ -6,10 +6,10 @@
 #include "backends/cuda/attention.h"
 
 enum {
-    TILE = 32,   /* keys of a tile */
-    SPLIT = 128, /* keys of a split */
-    ROWS = 16,   /* rows of a warp: one matrix fragment */
-    PAD = 8,     /* elements between rows in shared memory: rows begin in different banks */
+    TILE = 32,             /* keys of a tile */
+    SPLIT = 128,           /* keys of a split */
+    ROWS = ATTENTION_ROWS, /* rows of a warp */
+    PAD = 8, /* elements between rows in shared memory: rows begin in different banks */
 };
 
 /* ---- one tile of keys or values in shared memory ---- */

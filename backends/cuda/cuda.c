@@ -33,10 +33,11 @@ static enum status count_devices(int *n)
     FAIL(ST_DEVICE, "CUDA devices cannot be used: %s", cudaGetErrorString(e));
 }
 
-static enum status check_device(int device)
+static enum status choose_device(const struct backend_config *cfg, int *out)
 {
     int n, major, minor;
     TRY(count_devices(&n));
+    int device = cfg->by_rank && n == 1 ? 0 : cfg->device;
     if (device < 0 || device >= n)
         FAIL(ST_RANGE, "device %d, there %s %d", device, n == 1 ? "is" : "are", n);
     CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
@@ -44,6 +45,7 @@ static enum status check_device(int device)
     if (10 * major + minor < MIN_CAPABILITY)
         FAIL(ST_UNSUPPORTED, "device %d has compute capability %d.%d, needed is %d.%d", device,
              major, minor, MIN_CAPABILITY / 10, MIN_CAPABILITY % 10);
+    *out = device;
     return ST_OK;
 }
 
@@ -70,10 +72,7 @@ static void cuda_close(struct backend *be)
 
 static enum status take_device(struct backend *be, enum numerics numerics)
 {
-    int major;
     TRY(cuda_use(be));
-    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, be->device));
-    be->dependent = major >= 9;
     CUDA_TRY(cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking));
     CUDA_TRY(cudaStreamCreateWithFlags(&be->upload_stream, cudaStreamNonBlocking));
@@ -87,12 +86,13 @@ static enum status take_device(struct backend *be, enum numerics numerics)
 
 static enum status cuda_open(struct backend **out, const struct backend_config *cfg)
 {
-    TRY(check_device(cfg->device));
+    int device = 0;
+    TRY(choose_device(cfg, &device));
     struct backend *be = calloc(1, sizeof *be);
     if (!be)
         FAIL(ST_NOMEM, "no memory for a CUDA backend");
     be->base.ops = &cuda_ops;
-    be->device = cfg->device;
+    be->device = device;
     be->planned = cfg->planned;
     enum status st = take_device(be, cfg->numerics);
     if (st != ST_OK) {
@@ -103,11 +103,23 @@ static enum status cuda_open(struct backend **out, const struct backend_config *
     return ST_OK;
 }
 
+/* As nvidia-smi -L writes it. */
+static void write_uuid(const cudaUUID_t *id, char out[48])
+{
+    int at = snprintf(out, 48, "GPU-");
+    for (int i = 0; i < 16; i++)
+        at += snprintf(out + at, (size_t)(48 - at), "%s%02x",
+                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                       (unsigned)(unsigned char)id->bytes[i]);
+}
+
 static void cuda_info(struct backend *be, struct backend_info *out)
 {
     struct cudaDeviceProp prop = {.name = "?"};
     size_t mem_free = 0, mem_total = 0;
+    char bus[sizeof out->bus] = "";
     if (cudaGetDeviceProperties(&prop, be->device) != cudaSuccess ||
+        cudaDeviceGetPCIBusId(bus, sizeof bus, be->device) != cudaSuccess ||
         cudaMemGetInfo(&mem_free, &mem_total) != cudaSuccess)
         cudaGetLastError(); /* shows as no memory; the next op names the error */
     *out = (struct backend_info){
@@ -116,8 +128,11 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         .mem_own = be->planned && !be->device_pool.at ? cuda_own_bytes(be) : 0,
         .graphs = true,
         .experts = true,
+        .max_per_kv = ATTENTION_ROWS,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
+    snprintf(out->bus, sizeof out->bus, "%s", bus);
+    write_uuid(&prop.uuid, out->uuid);
     snprintf(out->matrix, sizeof out->matrix, "sm%d%d-mma", prop.major, prop.minor);
     snprintf(out->device, sizeof out->device, "CUDA %d %.60s, sm_%d%d", be->device, prop.name,
              prop.major, prop.minor);
@@ -127,6 +142,7 @@ static enum status cuda_event_mark(struct backend *be, int slot)
 {
     assert(slot >= 0 && slot < N_EVENTS);
     CUDA_TRY(cudaEventRecord(be->event[slot], be->stream));
+    be->n_marked[slot] = be->n_enqueued;
     return ST_OK;
 }
 
@@ -137,10 +153,13 @@ static enum status cuda_event_wait(struct backend *be, int slot, uint64_t wait_u
     for (;;) {
         cudaError_t e = cudaEventQuery(be->event[slot]);
         *passed = e == cudaSuccess;
-        if (*passed)
+        if (*passed) {
+            if (be->n_marked[slot] > be->n_ended)
+                be->n_ended = be->n_marked[slot];
             return ST_OK;
+        }
         if (e != cudaErrorNotReady)
-            return cuda_failed(__FILE__, __LINE__, "device", e);
+            return cuda_fault(be, e);
         if (be->watch)
             TRY(be->watch(be->watch_ctx, clock_us() - from));
         if (clock_us() - from >= wait_us)
@@ -208,6 +227,7 @@ static enum status cuda_graph_end(struct backend *be, struct graph **out)
 static enum status cuda_graph_launch(struct backend *be, struct graph *g)
 {
     CUDA_TRY(cudaGraphLaunch(g->ready, be->stream));
+    cuda_enqueued(be, "a recorded step");
     return ST_OK;
 }
 

@@ -16,6 +16,10 @@ enum {
     STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
     SCRATCH_BYTES = 96 << 20, /* of the device, for one op at a time */
     ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this */
+    ATTENTION_ROWS = 16,      /* query heads that share a KV head: one matrix fragment */
+    KNOWN_KERNELS = 256,      /* kernels whose attributes are remembered */
+    N_ENQUEUED = 256,         /* names of kernels that are remembered for faults */
+    SUSPECTS_BYTES = 240,
 };
 
 struct buf {
@@ -45,13 +49,18 @@ struct weight {
     struct buf *bias; /* [n_pad] f32, or NULL */
 };
 
+/* Whether the loaded code of a kernel has pdl_wait's instructions. */
+struct known_kernel {
+    const void *kernel; /* NULL: a free place */
+    bool waits;
+};
+
 struct backend {
     struct backend_base base;
     int device;
     int n_sm;                                            /* multiprocessors */
     enum status (*watch)(void *ctx, uint64_t waited_us); /* see device.h */
     void *watch_ctx;
-    bool dependent; /* sm_90 and up: LAUNCH_DEPENDENT overlaps kernels */
     cudaStream_t stream;
     cudaEvent_t event[N_EVENTS];
     cudaStream_t upload_stream; /* of upload, beside `stream`, */
@@ -66,7 +75,12 @@ struct backend {
     size_t staging_used;
     bool capturing;
     uint64_t n_launched; /* kernels enqueued or recorded, without those of cuBLASLt */
-    struct lt *lt;       /* numerics fast; else NULL */
+    struct known_kernel known[KNOWN_KERNELS];
+    /* A fault arrives later than its launch: of the kernels and graphs enqueued so far the first
+     * n_ended are known to have ended, the others may have caused it. */
+    const char *enqueued[N_ENQUEUED];
+    uint64_t n_enqueued, n_ended, n_marked[N_EVENTS];
+    struct lt *lt; /* numerics fast; else NULL */
 };
 
 /* CUDA's text as the detail of a ST_DEVICE (ST_NOMEM for memory). */
@@ -78,8 +92,15 @@ MUST_CHECK enum status cuda_failed(const char *file, int line, const char *what,
             return cuda_failed(__FILE__, __LINE__, #call, e_);                                     \
     } while (0)
 
-/* The end of LAUNCH: names the kernel when it failed. */
+/* launch.c */
+/* May this kernel be launched before its predecessor has ended?  Only where its code waits. */
+bool cuda_may_begin_early(struct backend *be, const void *kernel);
+/* The end of LAUNCH: names the kernel when it failed, and those that are under way. */
 MUST_CHECK enum status cuda_launched(struct backend *be, const char *kernel, cudaError_t e);
+/* `what` (a constant) has been enqueued: a kernel, a graph. */
+void cuda_enqueued(struct backend *be, const char *what);
+/* A wait for the device found e: with the names of the kernels that may have caused it. */
+MUST_CHECK enum status cuda_fault(struct backend *be, cudaError_t e);
 
 static inline size_t round_up_size(size_t n, size_t to)
 {

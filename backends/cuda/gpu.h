@@ -10,8 +10,9 @@
  *   LAUNCH(be, kernel, grid, block, dyn_smem_bytes, args...)  on the backend's stream; the only way
  *                                   to launch; an enum status.  A template: (kernel<1, 2>).
  *                                   Threads of a block are a multiple of 32.
- *   LAUNCH_DEPENDENT(...)           the same; from sm_90 on the kernel may begin before its
- *                                   predecessor has ended: each thread calls pdl_wait() before it
+ *   LAUNCH_DEPENDENT(...)           the same; where the loaded code waits (compute_90 and up) the
+ *                                   kernel may begin before its predecessor has ended: each thread
+ *                                   calls pdl_wait() before it
  *                                   reads what a step writes, and before it writes anything.
  *                                   Weights may be read before: copies write them, or
  *                                   kernels that are not the predecessor.
@@ -70,7 +71,12 @@
 #define LAUNCH_DEPENDENT(be, kernel, grid, block, dyn_smem, ...)                                   \
     cuda_launched((be), #kernel,                                                                   \
                   gpu_launch(#kernel, kernel, grid, block, dyn_smem, (be)->stream,                 \
-                             (be)->dependent, __VA_ARGS__))
+                             cuda_may_begin_early(be, kernel_address(kernel)), __VA_ARGS__))
+
+template <typename... P> static inline const void *kernel_address(void (*kernel)(P...))
+{
+    return (const void *)kernel;
+}
 
 DEVICE int lane_id()
 {

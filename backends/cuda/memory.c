@@ -9,22 +9,6 @@
 
 enum { SYNC_LIMIT_S = 300 }; /* longer than any step: the device hangs */
 
-enum status cuda_failed(const char *file, int line, const char *what, cudaError_t e)
-{
-    enum status st = e == cudaErrorMemoryAllocation ? ST_NOMEM : ST_DEVICE;
-    cudaGetLastError(); /* of this thread, so that the next call does not report it again */
-    return status_fail(st, file, line, "%s: %s", what, cudaGetErrorString(e));
-}
-
-enum status cuda_launched(struct backend *be, const char *kernel, cudaError_t e)
-{
-    be->n_launched++;
-    if (e == cudaSuccess)
-        return ST_OK;
-    cudaGetLastError();
-    FAIL(ST_DEVICE, "kernel %s: %s", kernel, cudaGetErrorString(e));
-}
-
 /* Never a bare wait: a device that hangs becomes an error. */
 enum status cuda_sync(struct backend *be)
 {
@@ -33,10 +17,12 @@ enum status cuda_sync(struct backend *be)
         FAIL(ST_BUG, "a wait for the device while ops are recorded");
     for (;;) {
         cudaError_t e = cudaStreamQuery(be->stream);
-        if (e == cudaSuccess)
+        if (e == cudaSuccess) {
+            be->n_ended = be->n_enqueued;
             return ST_OK;
+        }
         if (e != cudaErrorNotReady)
-            return cuda_failed(__FILE__, __LINE__, "device", e);
+            return cuda_fault(be, e);
         if (be->watch)
             TRY(be->watch(be->watch_ctx, clock_us() - from));
         if (clock_us() - from > SYNC_LIMIT_S * UINT64_C(1000000))

@@ -150,8 +150,8 @@ enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     a.eps = al->eps;
     a.q_norm = vector_of(al->q_norm);
     a.k_norm = vector_of(al->k_norm);
-    a.cos = view_f32(al->cos);
-    a.sin = view_f32(al->sin);
+    a.cos = al->cos.buf ? view_f32(al->cos) : nullptr; /* without RoPE */
+    a.sin = al->sin.buf ? view_f32(al->sin) : nullptr;
     a.q_scale = al->q_scale.buf ? view_f32(al->q_scale) : nullptr;
     a.pos = view_i32(st->pos);
     a.slot = view_i32(st->slot);

@@ -222,9 +222,10 @@ act_mul_kernel(const float *gate_up, int32_t in_stride, float *out, int32_t out_
 
 /* kernel<act> for an act that is known at run time */
 #define LAUNCH_ACT(kernel, act, ...)                                                               \
-    ((act) == ACT_SILU   ? LAUNCH_DEPENDENT(be, kernel<ACT_SILU>, __VA_ARGS__)                     \
-     : (act) == ACT_GELU ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU>, __VA_ARGS__)                     \
-                         : LAUNCH_DEPENDENT(be, kernel<ACT_GELU_TANH>, __VA_ARGS__))
+    ((act) == ACT_SILU        ? LAUNCH_DEPENDENT(be, kernel<ACT_SILU>, __VA_ARGS__)                \
+     : (act) == ACT_GELU      ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU>, __VA_ARGS__)                \
+     : (act) == ACT_GELU_TANH ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU_TANH>, __VA_ARGS__)           \
+                              : LAUNCH_DEPENDENT(be, kernel<ACT_RELU>, __VA_ARGS__))
 
 extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up,
                                     struct view out)

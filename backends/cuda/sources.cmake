@@ -3,6 +3,7 @@ set(INGOT_CUDA_DIR ${CMAKE_CURRENT_LIST_DIR})
 set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/cuda.c
   ${INGOT_CUDA_DIR}/k_layout.c
+  ${INGOT_CUDA_DIR}/launch.c
   ${INGOT_CUDA_DIR}/linear.c
   ${INGOT_CUDA_DIR}/linear_lt.c
   ${INGOT_CUDA_DIR}/memory.c

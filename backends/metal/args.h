@@ -54,7 +54,7 @@ enum {
 enum metal_type { METAL_F32, METAL_F16, METAL_BF16, METAL_Q8_0, METAL_I8, METAL_E4M3 };
 enum { METAL_Q8_0_BLOCK = 32, METAL_Q8_0_BYTES = 34 };
 
-enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH };
+enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU };
 
 /* copy_bytes, zero_bytes: n_bytes of each row; steps in bytes. */
 struct metal_move_args {

@@ -59,7 +59,11 @@ enum status metal_layer_norm(struct backend *be, struct view x, const struct wei
 
 static int32_t act_of(enum act act)
 {
-    return act == ACT_SILU ? METAL_SILU : act == ACT_GELU ? METAL_GELU : METAL_GELU_TANH;
+    static const int32_t of[] = {[ACT_SILU] = METAL_SILU,
+                                 [ACT_GELU] = METAL_GELU,
+                                 [ACT_GELU_TANH] = METAL_GELU_TANH,
+                                 [ACT_RELU] = METAL_RELU};
+    return of[act];
 }
 
 enum status metal_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -27,6 +28,16 @@ void gateway_job_init(struct gateway_job *g, const struct serve_args *args)
 bool gateway_job_is_settled(const struct gateway_job *g)
 {
     return !g->http || *g->address;
+}
+
+PRINTF_LIKE(2, 3) static void give_up(struct gateway_job *g, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(g->why, sizeof g->why, fmt, ap);
+    va_end(ap);
+    g->http = NULL;
+    log_line(LOG_WARN, "serving goes on without HTTP: %s", g->why);
 }
 
 static enum status start(struct gateway_job *g)
@@ -64,8 +75,8 @@ static void read_address(struct gateway_job *g)
     if (n <= 0)
         return;
     line[n] = '\0';
-    if (sscanf(line, "listening %127s", g->address) != 1)
-        g->address[0] = '\0';
+    if (sscanf(line, "listening %127s", g->address) == 1)
+        g->listened = true;
 }
 
 static void forget(struct gateway_job *g)
@@ -74,6 +85,7 @@ static void forget(struct gateway_job *g)
         close(g->notify_fd);
     g->notify_fd = -1;
     g->pid = 0;
+    g->address[0] = '\0';
 }
 
 static enum status on_end(struct gateway_job *g, int wait_status)
@@ -85,14 +97,10 @@ static enum status on_end(struct gateway_job *g, int wait_status)
     if (code == EXIT_OPTIONS)
         FAIL(ST_RANGE, "the gateway cannot serve at --http %s: see its message above", g->http);
     if (code == EXIT_IN_USE) {
-        log_line(LOG_WARN,
-                 "%s is in use: serving goes on without HTTP; --http ADDR:PORT takes another "
-                 "address, --http off none",
-                 g->http);
-        g->http = NULL;
-    } else if (!*g->address) {
-        log_line(LOG_WARN, "the gateway ended with %s: serving goes on without HTTP", why);
-        g->http = NULL;
+        give_up(g, "%s is in use; --http ADDR:PORT takes another address, --http off none",
+                g->http);
+    } else if (!g->listened) {
+        give_up(g, "the gateway ended with %s", why);
     } else {
         log_line(LOG_WARN, "the gateway ended with %s: starting it again", why);
         g->start_at_us = clock_us() + RESTART_US;
@@ -107,9 +115,8 @@ enum status gateway_job_poll(struct gateway_job *g, const char *endpoint)
         return ST_OK;
     g->endpoint = endpoint;
     if (!g->pid && clock_us() >= g->start_at_us && start(g) != ST_OK) {
-        log_line(LOG_WARN, "serving goes on without HTTP: %s", status_text());
         forget(g);
-        g->http = NULL;
+        give_up(g, "%s", status_text());
         return ST_OK;
     }
     read_address(g);

@@ -2,6 +2,7 @@
 #ifndef CLIENT_CLI_GATEWAY_JOB_H
 #define CLIENT_CLI_GATEWAY_JOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/cli/child.h"
@@ -14,7 +15,9 @@ struct gateway_job {
     pid_t pid; /* 0: does not run */
     int notify_fd;
     uint64_t start_at_us;
-    char address[128]; /* "127.0.0.1:8080", "": does not listen yet */
+    char address[128]; /* "127.0.0.1:8080", "": does not listen now */
+    bool listened;     /* once */
+    char why[256];     /* there is no gateway any more; "": there is, or none was wanted */
 };
 
 /* args is borrowed: http, and the options that the gateway gets. */

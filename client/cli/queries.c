@@ -82,9 +82,11 @@ static void status_json(const struct ingot_stats *s, const char *server)
     cli_put_json(stdout, server, strlen(server));
     printf(",\"ready\":%s,\"draining\":%s,\"running\":%" PRIu32 ",\"waiting\":%" PRIu32
            ",\"clients\":%" PRIu32 ",\"blocks_total\":%" PRIu32 ",\"blocks_free\":%" PRIu32
-           ",\"blocks_cached\":%" PRIu32,
+           ",\"blocks_cached\":%" PRIu32 ",\"snapshots_total\":%" PRIu32
+           ",\"snapshots_known\":%" PRIu32,
            s->ready ? "true" : "false", s->draining ? "true" : "false", s->running, s->waiting,
-           s->clients, s->blocks_total, s->blocks_free, s->blocks_cached);
+           s->clients, s->blocks_total, s->blocks_free, s->blocks_cached, s->snapshots_total,
+           s->snapshots_known);
     printf(",\"steps\":%" PRIu64 ",\"steps_overlapped\":%" PRIu64, s->steps, s->steps_overlapped);
     printf(",\"tokens_generated\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64
            ",\"cached_tokens\":%" PRIu64 ",\"preemptions\":%" PRIu64 ",\"pauses\":%" PRIu64
@@ -227,6 +229,10 @@ static void status_text_lines(const struct ingot_stats *s, const struct ingot_se
     latency_line(s);
     printf("KV blocks  %" PRIu32 " of %" PRIu32 " in use, %" PRIu32 " cached, %" PRIu32 " free\n",
            held, s->blocks_total, s->blocks_cached, s->blocks_free);
+    if (s->snapshots_total)
+        printf("snapshots  %" PRIu32 " of %" PRIu32
+               " states are kept for prompts that begin alike\n",
+               s->snapshots_known, s->snapshots_total);
     printf("steps      %" PRIu64, s->steps);
     if (s->steps)
         printf(", the last %.1f s ago", (double)s->last_step_age_us / 1e6);

@@ -17,16 +17,27 @@
 #include "common/log.h"
 #include "common/random.h"
 
-static void say_ready(const struct supervisor *s, const struct gateway_job *g, const char *key)
+/* Where the gateway listens, each time that it begins to. */
+static void say_http(const struct gateway_job *g, bool *said)
+{
+    if (*g->address && !*said)
+        printf("HTTP at http://%s/v1 (OpenAI's API)\n  page:   http://%s/\n", g->address,
+               g->address);
+    *said = *g->address != '\0';
+    fflush(stdout);
+}
+
+static void say_ready(const struct supervisor *s, const struct gateway_job *g, const char *key,
+                      bool *said_http)
 {
     const char *ep = supervisor_endpoint(s), *ingot = child_own_command();
     bool usual = strcmp(ep, "tcp://127.0.0.1:5555") == 0;
     if (key)
         printf("TCP connections need a key: --key FILE --server-key %s.pub\n", key);
     printf("Ready at %s\n", ep);
-    if (*g->address)
-        printf("HTTP at http://%s/v1 (OpenAI's API)\n  page:   http://%s/\n", g->address,
-               g->address);
+    say_http(g, said_http);
+    if (*g->why)
+        printf("No HTTP: %s\n", g->why);
     printf("  ask:    %s generate%s%s --prompt 'Once upon a time'\n", ingot,
            usual ? "" : " --connect ", usual ? "" : ep);
     printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
@@ -38,7 +49,7 @@ static void say_ready(const struct supervisor *s, const struct gateway_job *g, c
 static int watch(struct supervisor *s, struct gateway_job *g, const char *key)
 {
     enum supervisor_state state = SUP_STARTING;
-    bool said_ready = false;
+    bool said_ready = false, said_http = false;
     int drained = 0;
     for (;;) {
         enum status st = supervisor_poll(s, 100, &state);
@@ -48,9 +59,11 @@ static int watch(struct supervisor *s, struct gateway_job *g, const char *key)
             log_line(LOG_ERROR, "%s", status_text());
             return st == ST_RANGE ? EXIT_USAGE : EXIT_FAILED;
         }
-        if (state == SUP_READY && !said_ready && gateway_job_is_settled(g)) {
+        if (said_ready) {
+            say_http(g, &said_http);
+        } else if (state == SUP_READY && gateway_job_is_settled(g)) {
             said_ready = true;
-            say_ready(s, g, key);
+            say_ready(s, g, key, &said_http);
         }
         if (state == SUP_ENDED)
             return supervisor_exit_code(s);

@@ -38,6 +38,7 @@ struct answer {
     bool scores; /* log probabilities of the prompts are wanted */
     bool no_answer;
     struct text_buf out;
+    struct answer_share share;
 };
 
 /* ---- life ---- */
@@ -59,6 +60,7 @@ static void destroy(struct answer *a)
     if (a->form->release)
         a->form->release(a->ctx);
     text_buf_free(&a->out);
+    answer_share_fini(&a->share);
     free(a->text);
     free(a->call);
     free(a);
@@ -97,6 +99,12 @@ static void fail_with(struct answer *a, int status, const char *message)
     fail(a, &(struct answer_error){status, message, "", 0});
 }
 
+static void fail_for_room(struct answer *a, enum answer_room room)
+{
+    const struct answer_error e = answer_room_error(a->share.of, room);
+    fail(a, &e);
+}
+
 static void on_gone(void *ctx)
 {
     struct answer *a = ctx;
@@ -108,11 +116,17 @@ static void on_gone(void *ctx)
 
 /* ---- the end ---- */
 
-static enum status finish_whole(struct answer *a, const struct answer_whole *whole)
+/* Its text and its JSON are both held for a moment. */
+static enum status finish_whole(struct answer *a, const struct answer_whole *whole,
+                                enum answer_room *room)
 {
-    TRY(a->form->body(a->ctx, whole, &a->out));
-    http_reply_send(a->reply, 200, "application/json", a->out.data, a->out.len);
-    return ST_OK;
+    a->out.max = answer_share_left(&a->share);
+    enum status st = a->form->body(a->ctx, whole, &a->out);
+    *room =
+        st == ST_RANGE ? ANSWER_TOO_LARGE : answer_share_set(&a->share, a->share.held + a->out.cap);
+    if (st == ST_OK && *room == ANSWER_FITS)
+        http_reply_give(a->reply, 200, "application/json", &a->out);
+    return st;
 }
 
 static enum status finish_stream(struct answer *a, const struct answer_whole *whole)
@@ -135,9 +149,12 @@ static void finish(struct answer *a)
         a->usage.reasoning_tokens += choices[i].end.reasoning_tokens;
     }
     const struct answer_whole whole = {choices, a->n_choices, a->usage};
-    enum status st = a->stream ? finish_stream(a, &whole) : finish_whole(a, &whole);
+    enum answer_room room = ANSWER_FITS;
+    enum status st = a->stream ? finish_stream(a, &whole) : finish_whole(a, &whole, &room);
     free(choices);
-    if (st == ST_OK)
+    if (room != ANSWER_FITS)
+        fail_for_room(a, room);
+    else if (st == ST_OK)
         destroy(a);
     else
         fail_with(a, 500, status_text());
@@ -156,10 +173,21 @@ static enum status run_choice(struct answer *a, size_t i)
     return answer_output_run(t, &a->out);
 }
 
+static size_t prompts_size(const struct answer *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_calls; i++) {
+        const struct answer_prompt_info *p = &a->prompt[i];
+        n += p->text.cap + (p->ids ? p->n_tokens * sizeof *p->ids : 0) +
+             answer_tokens_size(&p->tokens);
+    }
+    return n;
+}
+
 /* Shows what has come of all choices that have something new. */
 static void go_on(struct answer *a)
 {
-    size_t waiting = 0;
+    size_t waiting = 0, held = prompts_size(a);
     enum status st = ST_OK;
     for (size_t i = 0; i < a->n_choices && st == ST_OK; i++) {
         if (!a->paused && (a->begun || !a->stream))
@@ -167,10 +195,14 @@ static void go_on(struct answer *a)
         waiting += a->text[i].waiting.len;
         if (a->stream)
             waiting += answer_tokens_size(&a->text[i].of.tokens);
+        held += answer_output_size(&a->text[i]);
     }
+    enum answer_room room = answer_share_set(&a->share, held + a->out.cap);
     if (st != ST_OK) {
         a->out.len = 0; /* its last event is not whole */
         fail_with(a, 500, status_text());
+    } else if (room != ANSWER_FITS) {
+        fail_for_room(a, room);
     } else if (!a->paused && a->n_ended == a->n_calls) {
         finish(a);
     } else if (waiting > MAX_WAITING) {
@@ -396,8 +428,8 @@ static enum ingot_code send_calls(struct answer *a, struct answer_request *q)
     return INGOT_OK;
 }
 
-void answer_start(struct upstream *u, struct http_reply *r, struct answer_request *q,
-                  const struct answer_form *form, void *ctx)
+void answer_start(struct upstream *u, struct answer_memory *memory, struct http_reply *r,
+                  struct answer_request *q, const struct answer_form *form, void *ctx)
 {
     struct answer *a = calloc(1, sizeof *a);
     if (!a) {
@@ -410,6 +442,7 @@ void answer_start(struct upstream *u, struct http_reply *r, struct answer_reques
     a->reply = r;
     a->form = form;
     a->ctx = ctx;
+    answer_share_init(&a->share, memory);
     if (init(a, q, &upstream_server(u)->model) != ST_OK) {
         fail_with(a, 503, status_text());
         return;

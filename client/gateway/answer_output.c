@@ -79,6 +79,7 @@ static enum status begin_call(struct answer_output *t, const struct output_event
     }
     c->last = ANSWER_CALL;
     call->index = c->n_calls;
+    t->call_bytes += sizeof *call + ev->n_name;
     c->calls[c->n_calls++] = call;
     set_call_id(t, call, ev);
     TRY(text_buf_append(&call->name, ev->name, ev->n_name));
@@ -89,8 +90,10 @@ static enum status give_arguments(struct answer_output *t, const char *text, siz
                                   struct text_buf *out)
 {
     struct answer_call *call = t->of.calls[t->of.n_calls - 1];
+    size_t had = call->arguments.cap;
     if (t->collect)
         TRY(text_buf_append(&call->arguments, text, n));
+    t->call_bytes += call->arguments.cap - had;
     return t->show ? t->form->call_arguments(t->ctx, &t->of, call, text, n, out) : ST_OK;
 }
 
@@ -192,4 +195,10 @@ enum status answer_output_run(struct answer_output *t, struct text_buf *out)
     if (st == ST_OK && t->ended && !t->finished)
         st = finish(t, out);
     return st;
+}
+
+size_t answer_output_size(const struct answer_output *t)
+{
+    return t->waiting.cap + t->of.reasoning.cap + t->of.content.cap + t->call_bytes +
+           answer_tokens_size(&t->of.tokens) + t->n_begin * sizeof *t->begin;
 }

@@ -26,6 +26,7 @@ struct answer_output {
     uint64_t *begin;
     size_t n_begin;
     uint64_t n_token_text; /* bytes of all tokens */
+    size_t call_bytes;     /* of memory of all calls */
 };
 
 void answer_output_fini(struct answer_output *t);
@@ -35,5 +36,8 @@ MUST_CHECK enum status answer_output_add(struct answer_output *t, const struct i
 
 /* Parses what waits, and its end when it has ended.  Events go to *out. */
 MUST_CHECK enum status answer_output_run(struct answer_output *t, struct text_buf *out);
+
+/* Bytes of memory that it uses. */
+size_t answer_output_size(const struct answer_output *t);
 
 #endif

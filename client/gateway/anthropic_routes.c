@@ -13,7 +13,7 @@ static void start(struct gateway *g, struct anthropic_request *q, const char *mo
 {
     void *a = anthropic_answer_create(q, model);
     if (a)
-        answer_start(g->upstream, r, &q->of, &anthropic_form, a);
+        answer_start(g->upstream, &g->answers, r, &q->of, &anthropic_form, a);
     else
         http_reply_error(r, 503, "no memory for an answer");
 }

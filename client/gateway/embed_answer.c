@@ -20,6 +20,7 @@ struct embed_answer {
     struct embed_result res;
     struct embed_call *call; /* [res.n] */
     size_t sent, done;
+    struct answer_share share;
 };
 
 static void release(struct embed_answer *a)
@@ -30,6 +31,7 @@ static void release(struct embed_answer *a)
         free(a->res.vector[i].v);
     free(a->res.vector);
     free(a->call);
+    answer_share_fini(&a->share);
     answer_request_free(&a->q.of);
     free(a);
 }
@@ -64,11 +66,25 @@ static void fail(struct embed_answer *a, const struct answer_error *e)
     release(a);
 }
 
+static void fail_for_room(struct embed_answer *a, enum answer_room room)
+{
+    const struct answer_error e = answer_room_error(a->share.of, room);
+    fail(a, &e);
+}
+
 static void finish(struct embed_answer *a)
 {
-    struct text_buf body = {0};
+    struct text_buf body = {.max = answer_share_left(&a->share)};
     struct json_writer w = {.out = &body};
     a->write(&w, &a->res);
+    enum answer_room room = w.status == ST_RANGE
+                                ? ANSWER_TOO_LARGE
+                                : answer_share_set(&a->share, a->share.held + body.cap);
+    if (room != ANSWER_FITS) {
+        text_buf_free(&body);
+        fail_for_room(a, room);
+        return;
+    }
     http_reply_json(a->reply, &w);
     release(a);
 }
@@ -152,14 +168,19 @@ static void on_event(struct upstream_call *call, const struct ingot_event *ev)
     memcpy(v->v, ev->embedding, ev->n_embedding * sizeof *v->v);
     a->res.prompt_tokens += ev->prompt_tokens;
     a->done++;
+    enum answer_room room = answer_share_set(&a->share, a->share.held + v->n * sizeof *v->v);
+    if (room != ANSWER_FITS) {
+        fail_for_room(a, room);
+        return;
+    }
     if (a->done == a->res.n)
         finish(a);
     else
         (void)go_on(a);
 }
 
-void embed_answer_start(struct upstream *u, struct http_reply *r, struct embed_request *q,
-                        const char *model, embed_writer *write)
+void embed_answer_start(struct upstream *u, struct answer_memory *memory, struct http_reply *r,
+                        struct embed_request *q, const char *model, embed_writer *write)
 {
     size_t n = q->of.n_prompts;
     struct embed_answer *a = calloc(1, sizeof *a);
@@ -177,6 +198,7 @@ void embed_answer_start(struct upstream *u, struct http_reply *r, struct embed_r
                                        .documents = q->return_documents ? q->of.prompts : NULL,
                                        .began_us = clock_us()},
                                .call = calloc(n + 1, sizeof *a->call)};
+    answer_share_init(&a->share, memory);
     snprintf(a->res.model, sizeof a->res.model, "%s", model); /* it may be within q */
     a->q = *q;
     *q = (struct embed_request){.api = q->api};

@@ -3,6 +3,7 @@
 #ifndef CLIENT_GATEWAY_EMBED_ANSWER_H
 #define CLIENT_GATEWAY_EMBED_ANSWER_H
 
+#include "client/gateway/answer_memory.h"
 #include "client/gateway/embed_request.h"
 #include "client/gateway/http_server.h"
 #include "client/gateway/upstream.h"
@@ -32,7 +33,7 @@ struct embed_result {
 typedef void embed_writer(struct json_writer *w, const struct embed_result *res);
 
 /* Takes the reply, and all memory of the request (*q is empty then), over.  The upstream is connected. */
-void embed_answer_start(struct upstream *u, struct http_reply *r, struct embed_request *q,
-                        const char *model, embed_writer *write);
+void embed_answer_start(struct upstream *u, struct answer_memory *memory, struct http_reply *r,
+                        struct embed_request *q, const char *model, embed_writer *write);
 
 #endif

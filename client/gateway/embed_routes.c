@@ -168,7 +168,7 @@ static void serve(struct gateway *g, enum embed_api api, embed_writer *write,
     enum status st = embed_request_read(&q, api, http->body, http->n_body, param);
     const char *model = admission_check(g, s, &q.of, st, param, http, r);
     if (model)
-        embed_answer_start(g->upstream, r, &q, model, write);
+        embed_answer_start(g->upstream, &g->answers, r, &q, model, write);
     answer_request_free(&q.of);
 }
 

@@ -130,6 +130,23 @@ static const struct option_row rows[] = {
      .min = 4096,
      .max = 1 << 30,
      .help = "What may wait for a client that reads slowly before its stream pauses."},
+    {.name = "max-answer",
+     ROW(max_answer, OPT_SIZE),
+     .arg = "BYTES",
+     .def = "64M",
+     .min = 1024,
+     .max = 1e13,
+     .help = "Memory of an answer that is not streamed, its text and its JSON together; a longer "
+             "one ends with an error."},
+    {.name = "max-answer-memory",
+     ROW(max_answer_memory, OPT_SIZE),
+     .arg = "BYTES",
+     .def = "1G",
+     .min = 4096,
+     .max = 1e13,
+     .help = "All answers together, with what waits for clients that read slowly: beyond it the "
+             "largest ones end with an error. Where half of it waits for clients, those for which "
+             "most waits are cut off."},
     {.help = "Time limits"},
     {.name = "idle-ms",
      ROW(idle_ms, OPT_INT),
@@ -267,6 +284,7 @@ struct http_options gateway_http_options(const struct gateway_options *o)
     h.max_connections = (size_t)o->max_connections;
     h.max_body_memory = (size_t)o->max_body_memory;
     h.max_output = (size_t)o->max_output;
+    h.max_output_memory = (size_t)o->max_answer_memory / 2;
     h.idle_ms = (uint32_t)o->idle_ms;
     h.head_ms = (uint32_t)o->head_ms;
     h.body_ms = (uint32_t)o->body_ms;

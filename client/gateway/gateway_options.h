@@ -22,6 +22,7 @@ struct gateway_options {
     int64_t max_connections, max_headers;
     int64_t idle_ms, head_ms, body_ms, stall_ms, comment_ms, drain_ms;
     uint64_t max_body, max_body_memory, max_output, max_head; /* bytes */
+    uint64_t max_answer, max_answer_memory;
     int64_t notify_fd;
     int log_level;
 };

@@ -3,6 +3,7 @@
 #define CLIENT_GATEWAY_GATEWAY_STATE_H
 
 #include "client/gateway/access_log.h"
+#include "client/gateway/answer_memory.h"
 #include "client/gateway/api_keys.h"
 #include "client/gateway/metrics.h"
 #include "client/gateway/model_names.h"
@@ -13,6 +14,7 @@ struct gateway {
     struct model_names names;
     struct upstream *upstream;
     struct metrics metrics;
+    struct answer_memory answers;
     struct event_base *base;
     struct access_log *access_log; /* NULL: none */
     bool log_prompts;

@@ -73,6 +73,8 @@ void http_conn_lose(struct http_conn *c)
     event_del(&c->closed);
     http_parser_fini(&c->parser);
     count_body(c);
+    evbuffer_remove_cb_entry(bufferevent_get_output(c->bev), c->on_output);
+    s->counts.output -= output_length(c);
     bufferevent_setcb(c->bev, NULL, NULL, NULL, NULL);
     bufferevent_free(c->bev);
     if (c->next)
@@ -362,6 +364,14 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- the beginning ---- */
 
+static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *info, void *ctx)
+{
+    struct http_server *s = ctx;
+    (void)output;
+    s->counts.output += info->n_added;
+    s->counts.output -= info->n_deleted;
+}
+
 static struct bufferevent *open_bev(struct http_server *s, evutil_socket_t fd)
 {
     const int flags = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
@@ -404,9 +414,14 @@ void http_conn_accept(struct http_listener *l, evutil_socket_t fd, const struct 
     const int on = 1;
     struct http_conn *c = calloc(1, sizeof *c);
     struct bufferevent *bev = c ? open_bev(s, fd) : NULL;
-    if (!bev) {
+    if (bev)
+        c->on_output = evbuffer_add_cb(bufferevent_get_output(bev), on_output, s);
+    if (!bev || !c->on_output) {
+        if (bev)
+            bufferevent_free(bev);
+        else
+            evutil_closesocket(fd);
         free(c);
-        evutil_closesocket(fd);
         return;
     }
     c->server = s;

@@ -74,6 +74,7 @@ struct http_conn {
     uint64_t body_began_us;
     size_t body_bytes;   /* received, of this request */
     size_t body_counted; /* in server->body_memory */
+    struct evbuffer_cb_entry *on_output;
     struct in6_addr local, remote;
     bool too_many; /* it is one too many */
     bool bound_to_all;
@@ -129,5 +130,7 @@ void http_reply_drained(struct http_reply *r);
 /* ---- http_server.c ---- */
 
 void http_server_conn_ended(struct http_server *s);
+/* Cuts connections until what waits for the others is within max_output_memory; the loop ends them soon. */
+void http_server_limit_output(struct http_server *s);
 
 #endif

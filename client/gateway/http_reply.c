@@ -9,6 +9,8 @@
 #include "common/clock.h"
 #include "common/json/json_write.h"
 
+enum { LARGE_BODY = 64 << 10 }; /* bytes; a smaller one is copied behind its head: one packet */
+
 const char *http_status_text(int status)
 {
     static const struct {
@@ -76,6 +78,28 @@ static void send_piece(struct http_reply *r, enum status st)
         http_conn_break(r->conn); /* out of memory */
     r->bytes += piece->len;
     r->last_us = clock_us();
+    http_server_limit_output(r->server);
+}
+
+static void free_body(const void *data, size_t n, void *body)
+{
+    (void)data, (void)n;
+    free(body);
+}
+
+/* Gives the bytes to the connection as they are. */
+static void send_body(struct http_reply *r, struct text_buf *body)
+{
+    size_t n = send_now(r->conn, body);
+    r->bytes += body->len;
+    if (n < body->len) {
+        if (evbuffer_add_reference(bufferevent_get_output(r->conn->bev), body->data + n,
+                                   body->len - n, free_body, body->data) == 0)
+            *body = (struct text_buf){0};
+        else
+            http_conn_break(r->conn); /* out of memory */
+    }
+    http_server_limit_output(r->server);
 }
 
 static enum status add(struct text_buf *b, const char *text)
@@ -268,6 +292,23 @@ void http_reply_send(struct http_reply *r, int status, const char *type, const v
     finish(r);
 }
 
+void http_reply_give(struct http_reply *r, int status, const char *type, struct text_buf *body)
+{
+    if (body->len < LARGE_BODY) {
+        http_reply_send(r, status, type, body->data, body->len);
+        text_buf_free(body);
+        return;
+    }
+    if (r->conn) {
+        struct text_buf *b = begin_piece(r);
+        send_piece(r, add_head(r, b, status, type, &body->len));
+        if (!r->head_only && http_reply_is_open(r))
+            send_body(r, body);
+    }
+    text_buf_free(body);
+    finish(r);
+}
+
 void http_reply_error_writer(struct http_reply *r, http_error_writer *writer)
 {
     r->write_error = writer;
@@ -290,7 +331,7 @@ void http_reply_error(struct http_reply *r, int status, const char *message)
 void http_reply_json(struct http_reply *r, struct json_writer *w)
 {
     if (w->status == ST_OK)
-        http_reply_send(r, 200, "application/json", w->out->data, w->out->len);
+        http_reply_give(r, 200, "application/json", w->out);
     else
         http_reply_error(r, 503, status_text());
     text_buf_free(w->out);

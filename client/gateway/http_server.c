@@ -28,6 +28,7 @@ struct http_options http_options_default(void)
         .max_connections = 16384,
         .max_body_memory = 512 << 20,
         .max_output = 256 << 10,
+        .max_output_memory = 512 << 20,
         .idle_ms = 120000,
         .head_ms = 10000,
         .body_ms = 30000,
@@ -260,6 +261,30 @@ void http_server_drain(struct http_server *s)
             http_conn_finish(c);
     }
     http_server_conn_ended(s);
+}
+
+static size_t waiting_of(const struct http_conn *c)
+{
+    return c->broken ? 0 : evbuffer_get_length(bufferevent_get_output(c->bev));
+}
+
+void http_server_limit_output(struct http_server *s)
+{
+    size_t most = s->options.max_output_memory, total = 0;
+    if (s->counts.output <= most)
+        return;
+    for (const struct http_conn *c = s->first; c; c = c->next)
+        total += waiting_of(c);
+    while (total > most) {
+        struct http_conn *largest = s->first;
+        for (struct http_conn *c = s->first; c; c = c->next)
+            if (waiting_of(c) > waiting_of(largest))
+                largest = c;
+        log_line(LOG_WARN, "%s is cut off: of the %zu bytes that wait for clients %zu are its own",
+                 largest->peer, total, waiting_of(largest));
+        total -= waiting_of(largest);
+        http_conn_break(largest);
+    }
 }
 
 const char *http_server_address(const struct http_server *s, size_t i)

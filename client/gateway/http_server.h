@@ -26,6 +26,7 @@
 #include "client/gateway/http_origin.h"
 #include "client/gateway/http_parser.h"
 #include "common/status.h"
+#include "common/text/text_buf.h"
 
 struct event_base;
 struct http_server;
@@ -40,8 +41,11 @@ struct http_options {
     struct http_limits limits;
     size_t max_connections; /* further ones are answered with 503 */
     size_t max_body_memory; /* bytes of bodies that are being received, all together; beyond: 503 */
-    size_t max_output;  /* bytes that wait for one client before its producer is told to pause */
-    uint32_t idle_ms;   /* a connection without a request */
+    size_t max_output; /* bytes that wait for one client before its producer is told to pause */
+    size_t
+        max_output_memory; /* bytes that wait for all clients together; beyond: the connections for
+                               * which most waits are cut */
+    uint32_t idle_ms;      /* a connection without a request */
     uint32_t head_ms;   /* from the first byte of a request to the end of its head; TLS handshake */
     uint32_t body_ms;   /* for a body, and one second more for each KiB that comes */
     uint32_t stall_ms;  /* an answer of which the client takes nothing */
@@ -92,6 +96,7 @@ const char *http_server_address(const struct http_server *s, size_t i);
 
 struct http_counts {
     size_t connections, pending; /* now; pending: requests that are being answered */
+    size_t output;               /* bytes that wait for all clients now */
     uint64_t accepted, refused,
         served; /* since the start: connections, connections answered with 503
                                          * because there were too many, requests given to the handler */
@@ -117,6 +122,9 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 /* The whole answer.  type NULL: no Content-Type. */
 void http_reply_send(struct http_reply *r, int status, const char *type, const void *body,
                      size_t n);
+
+/* The same with a body that is given away: a large one is not copied. */
+void http_reply_give(struct http_reply *r, int status, const char *type, struct text_buf *body);
 
 /* The whole answer: 200 and the JSON that w has written, whose text is released; 503 where writing failed. */
 void http_reply_json(struct http_reply *r, struct json_writer *w);

@@ -137,6 +137,10 @@ static enum status start(struct program *p)
                           p->options.metrics_need_key));
     TRY(http_server_create(&p->server, p->base, &http, &handler));
     p->gateway.metrics.server = p->server;
+    p->gateway.metrics.answers = &p->gateway.answers;
+    p->gateway.answers = (struct answer_memory){.server = p->server,
+                                                .max_answer = (size_t)p->options.max_answer,
+                                                .max_all = (size_t)p->options.max_answer_memory};
     for (size_t i = 0; http_server_address(p->server, i); i++)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));

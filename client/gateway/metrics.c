@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/gateway/answer_memory.h"
 #include "client/gateway/request_log.h"
 #include "common/clock.h"
 
@@ -108,6 +109,12 @@ static void write_connections(struct prometheus *p, const struct metrics *m)
     prometheus_family(p, "ingot_", "http_refused_total", "counter",
                       "HTTP connections that were answered with 503, because there were too many.");
     prometheus_u64(p, "", n.refused);
+    prometheus_family(p, "ingot_", "http_output_bytes", "gauge",
+                      "Bytes of answers that wait for clients to read.");
+    prometheus_u64(p, "", n.output);
+    prometheus_family(p, "ingot_", "answer_bytes", "gauge",
+                      "Memory of the answers that are being made.");
+    prometheus_u64(p, "", m->answers->held);
 }
 
 void http_metrics_write(const struct metrics *m, struct prometheus *p)

@@ -12,6 +12,7 @@
 #include "common/histogram.h"
 
 struct request_log;
+struct answer_memory;
 
 enum { STATUS_CLASSES = 6 }; /* 1xx to 5xx */
 
@@ -23,6 +24,7 @@ struct http_counter { /* of one route and method */
 
 struct metrics {
     const struct http_server *server;
+    const struct answer_memory *answers;
     const char *prefix; /* of vLLM's stems: "ingot_", "vllm:" */
     bool needs_key;
     struct http_counter *http; /* [n_http] */

@@ -181,6 +181,12 @@ static void write_blocks(struct writer *w)
                       "Blocks of the KV cache; cached: unused, kept for prompts that begin alike.");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         prometheus_u64(w->p, with(w, "state", rows[i].state), rows[i].n);
+    if (s->snapshots_total == 0)
+        return;
+    prometheus_family(w->p, OWN, "state_snapshots", "gauge",
+                      "Snapshots of states beside the KV cache; known: of a prompt or an answer.");
+    prometheus_u64(w->p, with(w, "state", "known"), s->snapshots_known);
+    prometheus_u64(w->p, with(w, "state", "free"), s->snapshots_total - s->snapshots_known);
 }
 
 static void write_state(struct writer *w)

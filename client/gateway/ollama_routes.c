@@ -22,7 +22,7 @@ static void start(struct gateway *g, struct ollama_request *q, const char *model
     }
     void *a = ollama_answer_create(q, model);
     if (a)
-        answer_start(g->upstream, r, &q->of, &ollama_form, a);
+        answer_start(g->upstream, &g->answers, r, &q->of, &ollama_form, a);
     else
         http_reply_error(r, 503, "no memory for an answer");
 }

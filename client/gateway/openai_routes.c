@@ -15,7 +15,8 @@ static void start(struct gateway *g, struct openai_request *q, const char *model
     struct openai_head *h =
         chat ? openai_chat_create(q, model) : openai_completion_create(q, model);
     if (h)
-        answer_start(g->upstream, r, &q->of, chat ? &openai_chat_form : &openai_completion_form, h);
+        answer_start(g->upstream, &g->answers, r, &q->of,
+                     chat ? &openai_chat_form : &openai_completion_form, h);
     else
         http_reply_error(r, 503, "no memory for an answer");
 }

@@ -9,7 +9,7 @@ static void start(struct gateway *g, struct responses_request *q, const char *mo
 {
     void *a = responses_answer_create(q, model);
     if (a)
-        answer_start(g->upstream, r, &q->of, &responses_form, a);
+        answer_start(g->upstream, &g->answers, r, &q->of, &responses_form, a);
     else
         http_reply_error(r, 503, "no memory for an answer");
 }

@@ -494,7 +494,8 @@ struct ingot_group {
 
 struct ingot_stats {
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
-    uint64_t steps, steps_overlapped; /* overlapped: sent while another one ran */
+    uint32_t snapshots_total, snapshots_known; /* of states beside the KV cache */
+    uint64_t steps, steps_overlapped;          /* overlapped: sent while another one ran */
     uint64_t tokens_generated, prompt_tokens, cached_tokens, recoveries;
     uint64_t preemptions; /* samples that lost their cache blocks because blocks ran out */
     uint64_t pauses; /* samples that went back to the queue: end of a turn, or a higher priority */

@@ -33,6 +33,8 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                 .blocks_total = s->blocks_total,
                                 .blocks_free = s->blocks_free,
                                 .blocks_cached = s->blocks_cached,
+                                .snapshots_total = s->snapshots_total,
+                                .snapshots_known = s->snapshots_known,
                                 .clients = s->clients,
                                 .steps = s->steps,
                                 .steps_overlapped = s->steps_overlapped,

@@ -34,14 +34,12 @@ static const struct tensor_rule bert_tensors[TN_N] = {
 /* Heads of other tasks, and buffers that old versions saved. */
 static const char *const bert_unused[] = {"cls.", "pooler.", "embeddings.position_ids", NULL};
 
-static const struct encoder bert = {
-    .head = {"pooler.dense", "classifier"}, .prefix = "bert.", .unused = bert_unused};
+static const struct encoder bert = {.head = {"pooler.dense", "classifier"}, .unused = bert_unused};
 
 static const char *const roberta_unused[] = {"lm_head.", "pooler.", "embeddings.position_ids",
                                              NULL};
 
 static const struct encoder roberta = {.head = {"classifier.dense", "classifier.out_proj"},
-                                       .prefix = "roberta.",
                                        .unused = roberta_unused,
                                        .after_padding = true};
 
@@ -50,6 +48,7 @@ const struct arch archs_of_encoders[] = {
      .model_type = "bert",
      .tensor = bert_tensors,
      .encoder = &bert,
+     .prefix = "bert.",
      .layer_norm = true,
      .norm_bias = true,
      .default_eps = 1e-12},
@@ -57,6 +56,7 @@ const struct arch archs_of_encoders[] = {
      .model_type = "roberta",
      .tensor = bert_tensors,
      .encoder = &roberta,
+     .prefix = "roberta.",
      .layer_norm = true,
      .norm_bias = true,
      .default_eps = 1e-12},
@@ -64,6 +64,7 @@ const struct arch archs_of_encoders[] = {
      .model_type = "xlm-roberta",
      .tensor = bert_tensors,
      .encoder = &roberta,
+     .prefix = "roberta.",
      .layer_norm = true,
      .norm_bias = true,
      .default_eps = 1e-12},

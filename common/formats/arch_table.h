@@ -8,6 +8,9 @@
  * rows. */
 extern const struct arch archs_of_experts[];
 extern const size_t n_archs_of_experts;
+/* Those whose config.json has names of its own. */
+extern const struct arch archs_of_classic[];
+extern const size_t n_archs_of_classic;
 /* The encoders. */
 extern const struct arch archs_of_encoders[];
 extern const size_t n_archs_of_encoders;

@@ -137,6 +137,7 @@ static enum status read_tables(struct model_config *mc, const cJSON *root)
     if (e->after_padding) {
         mc->pad_id = 1; /* transformers' default */
         TRY(json_i32(root, "pad_token_id", 0, most, &mc->pad_id));
+        mc->first_position = mc->pad_id + 1;
     }
     TRY(json_i32(root, "max_position_embeddings", mc->pad_id + 2, most, &mc->n_positions));
     mc->max_ctx = mc->n_positions - mc->pad_id;

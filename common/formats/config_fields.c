@@ -90,11 +90,13 @@ const struct config_field config_fields[] = {
     NUMBERS(n_labels, FIELD_INT),
     NUMBERS(n_types, FIELD_INT),
     NUMBERS(n_positions, FIELD_INT),
+    NUMBERS(first_position, FIELD_INT),
     NUMBERS(pad_id, FIELD_INT),
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),
     NUMBERS(qk_norm, FIELD_BOOL),
+    NUMBERS(parallel, FIELD_BOOL),
     SILENT(n_mtp, FIELD_INT, 1), /* layers that are not read */
     NUMBERS(attn_scale, FIELD_F64),
     NUMBERS(attn_cap, FIELD_F64),

@@ -31,6 +31,7 @@ static const char *const known[] = {
     "leading_dense_block_count",
     "nextn_predict_layers",
     "attention.layer_norm_epsilon",
+    "use_parallel_residual",
     "tensor_data_layout", /* of the file that this one was made from */
     "attention.head_count",
     "attention.head_count_kv",
@@ -116,6 +117,10 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return !a->layer_norm;
     if (meta_is(key, "attention.layer_norm_epsilon"))
         return a->layer_norm;
+    if (meta_is(key, "use_parallel_residual"))
+        return a->parallel_option;
+    if (key.len > 5 && memcmp(key.data, "rope.", 5) == 0 && a->tensor[TN_POSITIONS].name)
+        return false;
     if (meta_is(key, "expert_shared_feed_forward_length"))
         return a->shared_option;
     if (meta_is(key, "attention.recurrent_layers") || meta_is(key, "full_attention_interval") ||
@@ -196,6 +201,8 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
             TRY(meta_need(m, needed[i]));
     TRY(meta_need(m, eps));
     TRY(meta_i32(m, "context_length", 1, 1 << 30, &mc->max_ctx));
+    if (mc->arch->tensor[TN_POSITIONS].name)
+        mc->n_positions = mc->max_ctx;
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
     TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
@@ -220,6 +227,16 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
         FAIL(ST_UNSUPPORTED, "gguf: heads with keys of %d and values of %d are not supported",
              mc->d_head, value);
     return read_vocab(mc, m);
+}
+
+/* Are attention and feed-forward side by side? */
+static enum status read_parallel(struct model_config *mc, const struct meta *m)
+{
+    mc->parallel = mc->arch->parallel;
+    if (!mc->arch->parallel_option)
+        return ST_OK;
+    TRY(meta_need(m, "use_parallel_residual"));
+    return gguf_get_bool(m->g, meta_key(m, "use_parallel_residual").text, &mc->parallel);
 }
 
 /* Options that must have the value of a plain decoder. */
@@ -296,7 +313,7 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
     }
     for (int32_t i = 0; i < mc->n_layers; i++)
         mc->nope[i] = gguf_arch_nope(a, mc, i);
-    mc->act = gguf_arch_act(a);
+    mc->act = gguf_arch_act(a, mc);
     mc->attn_scale = gguf_arch_attn_scale(a, mc);
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
@@ -429,6 +446,8 @@ static enum status read_longrope(struct model_config *mc, const struct meta *m)
 
 static enum status read_rope(struct model_config *mc, const struct meta *m)
 {
+    if (mc->n_positions)
+        return ST_OK;
     mc->rope.interleaved = m->row->interleaved;
     mc->rope.rot_dim = mc->kv_rank ? mc->d_rope : mc->d_head;
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
@@ -445,7 +464,9 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
 
 static void read_biases(struct model_config *mc, const struct gguf *g)
 {
-    const char *q = mc->kv_rank ? "blk.0.attn_kv_a_mqa.bias" : "blk.0.attn_q.bias";
+    const char *q = mc->kv_rank                                 ? "blk.0.attn_kv_a_mqa.bias"
+                    : mc->arch->tensor[TN_Q].fused == FUSED_QKV ? "blk.0.attn_qkv.bias"
+                                                                : "blk.0.attn_q.bias";
     mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, q) != NULL;
     mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
     mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;
@@ -529,6 +550,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_keys(&m));
     TRY(read_sizes(out, &m));
     TRY(check_plain(&m));
+    TRY(read_parallel(out, &m));
     if (out->arch->delta)
         TRY(config_gguf_delta(out, &m));
     TRY(config_gguf_experts(out, &m));

@@ -145,6 +145,23 @@ static const struct tensor_rule gguf_starcoder2_tensors[TN_N] = {
     [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO},
 };
 
+/* Blocks of layer norms and biases, q, k and v in one tensor. */
+#define GGUF_CLASSIC                                                                               \
+    [TN_ATTN_NORM] = {L "attn_norm.weight", L "attn_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},      \
+    [TN_FFN_NORM] = {L "ffn_norm.weight", L "ffn_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},         \
+    [TN_Q] = {L "attn_qkv.weight", L "attn_qkv.bias", AX_Q, AX_HIDDEN, FUSED_QKV},                 \
+    [TN_K] = {L "attn_qkv.weight", L "attn_qkv.bias", AX_KV, AX_HIDDEN, FUSED_QKV},                \
+    [TN_V] = {L "attn_qkv.weight", L "attn_qkv.bias", AX_KV, AX_HIDDEN, FUSED_QKV},                \
+    [TN_UP] = {L "ffn_up.weight", L "ffn_up.bias", AX_FFN, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gguf_gptneox_tensors[TN_N] = {GGUF_FRAME, GGUF_CLASSIC};
+
+static const struct tensor_rule gguf_gpt2_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_CLASSIC,
+    [TN_POSITIONS] = {"position_embd.weight", NULL, AX_POSITIONS, AX_HIDDEN, FUSED_NO},
+};
+
 static const struct tensor_rule gguf_gptoss_tensors[TN_N] = {
     GGUF_FRAME,
     GGUF_QKV,
@@ -406,6 +423,20 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_ALL,
       .read_only = true},
      false},
+    {{.name = "gptneox",
+      .model_type = "gpt_neox",
+      .tensor = gguf_gptneox_tensors,
+      .layer_norm = true,
+      .norm_bias = true,
+      .parallel_option = true},
+     false},
+    {{.name = "gpt2",
+      .model_type = "gpt2",
+      .tensor = gguf_gpt2_tensors,
+      .layer_norm = true,
+      .norm_bias = true,
+      .tanh_gelu = true},
+     false},
 };
 
 const struct gguf_arch *gguf_arch_find(const char *name)
@@ -423,8 +454,8 @@ const char *gguf_arch_names(void)
            "granitemoe, "
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
-           "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe and "
-           "gpt-oss";
+           "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe, "
+           "gptneox, gpt2 and gpt-oss";
 }
 
 const struct arch *gguf_arch_for(const char *model_type)
@@ -463,7 +494,10 @@ bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t
     return a->nope == NOPE_FULL && mc->window && !mc->windowed[layer];
 }
 
-enum model_act gguf_arch_act(const struct arch *a)
+/* GPT-NeoX's files do not say it: its repositories have the erf form, but GPT-NeoX-20B the tanh form. */
+enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc)
 {
+    if (a->parallel_option)
+        return mc->n_layers == 44 ? MODEL_GELU_TANH : MODEL_GELU;
     return a->scale_embed || a->tanh_gelu ? MODEL_GELU_TANH : MODEL_SILU;
 }

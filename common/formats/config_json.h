@@ -15,6 +15,11 @@ MUST_CHECK enum status config_keys_check(const struct cJSON *root, const struct 
 /* The same for the keys of a multi-modal model beside its text_config. */
 MUST_CHECK enum status config_wrapper_check(const struct cJSON *root, const char *arch);
 
+/* What the architecture's class calls its keys; of the norms' epsilon, NULL: it is not said. */
+const struct config_names *config_names_of(const struct arch *arch);
+const char *config_eps_name(const struct arch *arch);
+bool config_is_named(const char *key, const struct arch *arch);
+
 /* rope_theta and rope_scaling, or rope_parameters; needs arch, d_head and max_ctx of mc. */
 MUST_CHECK enum status config_rope_read(struct model_config *mc, const struct cJSON *root);
 

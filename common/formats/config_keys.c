@@ -13,6 +13,9 @@
  */
 enum key_use {
     READ_ALWAYS,
+    READ_NAMED, /* by the architectures that have the key among their config_names */
+    READ_HEADS, /* where n_kv and d_head are said */
+    READ_ROPE,
     READ_BIAS,
     READ_MLP_BIAS,
     READ_WINDOW,
@@ -29,9 +32,6 @@ enum key_use {
     READ_MULTIPLIERS,
     READ_DEPTH_SCALES,
     READ_NOPE,
-    READ_RMS,
-    READ_LAYER_NORM_EPS,
-    READ_NORM_EPSILON,
     READ_NORM_TOPK,
     READ_GROUPS,
     READ_LIMITED,
@@ -43,6 +43,8 @@ enum key_use {
     READ_METHOD,
     READ_O_BIAS,
     READ_LAYER_LIST,
+    READ_ROTARY_PCT,
+    READ_PARALLEL,
     READ_ROTARY_DIM, /* the class of MiniMax M2, which makes nothing of the others with this use */
     SAYS_OUTPUT_GATE,
     SAYS_STATE_TYPE,
@@ -69,23 +71,32 @@ static const struct key_row {
     {"is_matryoshka", READ_ALWAYS, NULL},         /* sentence_modules.c */
     {"matryoshka_dimensions", READ_ALWAYS, NULL}, /* sentence_modules.c */
     {"model_type", READ_ALWAYS, NULL},
-    {"hidden_size", READ_ALWAYS, NULL},
-    {"intermediate_size", READ_ALWAYS, NULL},
-    {"num_hidden_layers", READ_ALWAYS, NULL},
-    {"num_attention_heads", READ_ALWAYS, NULL},
-    {"num_key_value_heads", READ_ALWAYS, NULL},
-    {"head_dim", READ_ALWAYS, NULL},
+    {"hidden_size", READ_NAMED, NULL},
+    {"n_embd", READ_NAMED, NULL},
+    {"word_embed_proj_dim", READ_NAMED, NULL},
+    {"intermediate_size", READ_NAMED, NULL},
+    {"n_inner", READ_NAMED, NULL},
+    {"ffn_dim", READ_NAMED, NULL},
+    {"num_hidden_layers", READ_NAMED, NULL},
+    {"n_layer", READ_NAMED, NULL},
+    {"num_attention_heads", READ_NAMED, NULL},
+    {"n_head", READ_NAMED, NULL},
+    {"num_key_value_heads", READ_HEADS, NULL},
+    {"head_dim", READ_HEADS, NULL},
     {"vocab_size", READ_ALWAYS, NULL},
-    {"max_position_embeddings", READ_ALWAYS, NULL},
-    {"rms_norm_eps", READ_RMS, NULL},
-    {"layer_norm_eps", READ_LAYER_NORM_EPS, NULL},
-    {"norm_epsilon", READ_NORM_EPSILON, NULL},
-    {"hidden_act", READ_ALWAYS, NULL},
+    {"max_position_embeddings", READ_NAMED, NULL},
+    {"n_positions", READ_NAMED, NULL},
+    {"rms_norm_eps", READ_NAMED, NULL},
+    {"layer_norm_eps", READ_NAMED, NULL},
+    {"layer_norm_epsilon", READ_NAMED, NULL},
+    {"norm_epsilon", READ_NAMED, NULL},
+    {"hidden_act", READ_NAMED, NULL},
+    {"activation_function", READ_NAMED, NULL},
     {"tie_word_embeddings", READ_ALWAYS, NULL},
-    {"rope_theta", READ_ALWAYS, NULL},
-    {"rope_scaling", READ_ALWAYS, NULL},
-    {"rope_parameters", READ_ALWAYS, NULL},
-    {"original_max_position_embeddings", READ_ALWAYS, NULL},
+    {"rope_theta", READ_ROPE, NULL},
+    {"rope_scaling", READ_ROPE, NULL},
+    {"rope_parameters", READ_ROPE, NULL},
+    {"original_max_position_embeddings", READ_ROPE, NULL},
     {"layer_types", READ_ALWAYS, NULL},
     {"eos_token_id", READ_ALWAYS, NULL},
     {"bos_token_id", READ_ALWAYS, NULL},
@@ -155,7 +166,8 @@ static const struct key_row {
     {"auto_map", READ_CODE, "{}"},
 
     {"use_bidirectional_attention", READ_NEVER, "false"},
-    {"rotary_pct", READ_NEVER, "1"},
+    {"rotary_pct", READ_ROTARY_PCT, "1"},
+    {"rotary_emb_base", READ_ROTARY_PCT, NULL},
     {"rope_interleaved", READ_NEVER, "false"},
     {"use_mrope", READ_NEVER, "false"},
     {"is_encoder_decoder", READ_NEVER, "false"},
@@ -197,6 +209,13 @@ static const struct key_row {
     {"mlp_type", READ_NEVER, "\"default\""},
     {"norm_type", SAYS_LAYER_NORM, NULL},
     {"parallel_attn", READ_NEVER, "false"},
+    {"use_parallel_residual", READ_PARALLEL, "false"},
+    {"scale_attn_weights", READ_NEVER, "true"},
+    {"scale_attn_by_inverse_layer_idx", READ_NEVER, "false"},
+    {"do_layer_norm_before", READ_NEVER, "true"},
+    {"enable_bias", READ_NEVER, "true"},
+    {"layer_norm_elementwise_affine", READ_NEVER, "true"},
+    {"_remove_final_layer_norm", READ_NEVER, "false"},
     {"activation", READ_NEVER, "\"swiglu\""},
 
     {"_name_or_path", IGNORED, NULL},
@@ -213,7 +232,9 @@ static const struct key_row {
     {"use_flash_attn", IGNORED, NULL},
     {"is_llama_config", IGNORED, NULL},
     {"transformers.js_config", IGNORED, NULL},
-    {"max_sequence_length", IGNORED, NULL}, /* of training; max_position_embeddings rules */
+    {"max_sequence_length", IGNORED, NULL},     /* of training; max_position_embeddings rules */
+    {"n_ctx", IGNORED, NULL},                   /* n_positions rules */
+    {"reorder_and_upcast_attn", IGNORED, NULL}, /* the same scores, computed in f32 */
     {"model_max_length", IGNORED, NULL},
     {"type_vocab_size", IGNORED, NULL}, /* of encoders */
     {"use_cache", IGNORED, NULL},
@@ -226,6 +247,19 @@ static const struct key_row {
     {"use_parallel_embedding", IGNORED, NULL}, /* cuts the same table in another way */
     {"embd_pdrop", IGNORED, NULL},
     {"resid_pdrop", IGNORED, NULL},
+    {"attn_pdrop", IGNORED, NULL},
+    {"dropout", IGNORED, NULL},
+    {"activation_dropout", IGNORED, NULL},
+    {"classifier_dropout", IGNORED, NULL},
+    {"layerdrop", IGNORED, NULL},
+    {"init_std", IGNORED, NULL},
+    {"summary_type", IGNORED, NULL}, /* of another head */
+    {"summary_use_proj", IGNORED, NULL},
+    {"summary_activation", IGNORED, NULL},
+    {"summary_proj_to_labels", IGNORED, NULL},
+    {"summary_first_dropout", IGNORED, NULL},
+    {"predict_special_tokens", IGNORED, NULL},
+    {"output_past", IGNORED, NULL},
     {"neftune_noise_alpha", IGNORED, NULL},
     {"gradient_checkpointing", IGNORED, NULL},
     {"output_router_logits", IGNORED, NULL},
@@ -282,11 +316,21 @@ static const struct key_row {
     {"num_return_sequences", IGNORED, NULL},
 };
 
-static bool is_read(enum key_use use, const struct arch *arch)
+static bool is_read(const struct key_row *row, const struct arch *arch)
 {
-    switch (use) {
+    switch (row->use) {
     case READ_ALWAYS:
         return true;
+    case READ_NAMED:
+        return config_is_named(row->key, arch);
+    case READ_HEADS:
+        return !arch->names;
+    case READ_ROPE:
+        return !arch->tensor[TN_POSITIONS].name;
+    case READ_ROTARY_PCT:
+        return arch->rotary_pct;
+    case READ_PARALLEL:
+        return arch->parallel_option;
     case READ_BIAS:
         return arch->bias_option;
     case READ_MLP_BIAS:
@@ -316,12 +360,6 @@ static bool is_read(enum key_use use, const struct arch *arch)
         return arch->expert_bias;
     case READ_SHARED:
         return arch->shared_option;
-    case READ_RMS:
-        return !arch->layer_norm;
-    case READ_LAYER_NORM_EPS:
-        return arch->layer_norm && !arch->norm_bias;
-    case READ_NORM_EPSILON:
-        return arch->layer_norm && arch->norm_bias;
     case READ_LOGIT_FACTOR:
         return arch->logit_factor;
     case READ_USE_BIAS:
@@ -451,11 +489,28 @@ static bool all_ones(const cJSON *list)
     return cJSON_IsArray(list);
 }
 
+/* What a value says that is not the harmless one; NULL: not known. */
+static const char *meaning(const char *key)
+{
+    static const struct {
+        const char *key, *says;
+    } rows[] = {
+        {"do_layer_norm_before", "norms behind the sums, as OPT-350m has them"},
+        {"enable_bias", "no biases, as in Galactica"},
+        {"layer_norm_elementwise_affine", "norms without weights, as in Galactica"},
+        {"_remove_final_layer_norm", "no norm before the head"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (strcmp(rows[i].key, key) == 0)
+            return rows[i].says;
+    return NULL;
+}
+
 static enum status check_key(const cJSON *item, const struct arch *arch)
 {
     char value[80];
     const struct key_row *row = find(item->string);
-    if (cJSON_IsNull(item) || (row && is_read(row->use, arch)))
+    if (cJSON_IsNull(item) || (row && is_read(row, arch)))
         return ST_OK;
     if (row && row->use == SAYS_ATTENTION && all_ones(item))
         return ST_OK;
@@ -465,6 +520,10 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
     const char *harmless = row ? said_by(row, arch) : NULL;
     if (harmless && strcmp(harmless, value) == 0)
         return ST_OK;
+    const char *why = row ? meaning(row->key) : NULL;
+    if (why)
+        FAIL(ST_UNSUPPORTED, "%.100s = %s is not supported for %s: %s", item->string, value,
+             arch->name, why);
     FAIL(ST_UNSUPPORTED,
          "%.100s = %s is not understood for %s, and it may change the "
          "result",

@@ -54,6 +54,15 @@ static enum status check_keys(const struct arch *arch, const cJSON *obj, const c
     return ST_OK;
 }
 
+/* Two names of one number: where both are there they say the same. */
+static enum status same_value(const cJSON *root, const char *old, const char *name)
+{
+    const cJSON *a = json_member(root, old), *b = json_member(root, name);
+    if (a && b && !cJSON_Compare(a, b, true))
+        FAIL(ST_FORMAT, "%s and %s differ: which holds?", old, name);
+    return ST_OK;
+}
+
 /* The rotated elements of a head. */
 static enum status read_partial(struct rope_config *rope, const struct model_config *mc,
                                 const cJSON *root, const cJSON *obj, const char *where)
@@ -64,6 +73,9 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
         TRY(json_i32(root, "rotary_dim", 2, mc->d_head, &rotated));
     if (rotated)
         partial = (double)rotated / mc->d_head;
+    if (mc->arch->rotary_pct)
+        TRY(json_double(root, "rotary_pct", 0, 1, &partial));
+    TRY(same_value(root, "rotary_pct", "partial_rotary_factor"));
     TRY(json_double(root, "partial_rotary_factor", 0, 1, &partial));
     inner = partial;
     if (obj)
@@ -243,6 +255,9 @@ enum status config_rope_read(struct model_config *mc, const cJSON *root)
     const cJSON *params = json_member(root, "rope_parameters");
     if (scaling && params)
         FAIL(ST_FORMAT, "there are rope_scaling and rope_parameters: which holds?");
+    if (mc->arch->rotary_pct)
+        TRY(json_double(root, "rotary_emb_base", 1.01, 1e12, &mc->rope.theta));
+    TRY(same_value(root, "rotary_emb_base", "rope_theta"));
     TRY(json_double(root, "rope_theta", 1.01, 1e12, &mc->rope.theta));
     if (params && !cJSON_IsObject(params))
         FAIL(ST_FORMAT, "rope_parameters must be an object");

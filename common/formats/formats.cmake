@@ -6,6 +6,7 @@ add_library(ingot_formats STATIC
   formats/arch_delta.c
   formats/arch_experts.c
   formats/arch_encoders.c
+  formats/arch_classic.c
   formats/model_config.c
   formats/config_encoder.c
   formats/config_experts.c
@@ -15,6 +16,7 @@ add_library(ingot_formats STATIC
   formats/config_compressed.c
   formats/config_fields.c
   formats/config_keys.c
+  formats/config_names.c
   formats/config_rope.c
   formats/config_delta.c
   formats/config_latent.c

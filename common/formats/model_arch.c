@@ -366,6 +366,9 @@ static const struct arch *row_at(size_t i)
     if (i < n_archs_of_delta)
         return &archs_of_delta[i];
     i -= n_archs_of_delta;
+    if (i < n_archs_of_classic)
+        return &archs_of_classic[i];
+    i -= n_archs_of_classic;
     return i < n_archs_of_encoders ? &archs_of_encoders[i] : NULL;
 }
 
@@ -392,6 +395,8 @@ bool arch_is_classifier(const char *name)
 static bool is_base_class(const char *name, const char *of)
 {
     const char *head = strstr(of, "ForCausalLM");
+    if (!head)
+        head = strstr(of, "LMHeadModel");
     size_t n = head ? (size_t)(head - of) : 0;
     return n && strncmp(name, of, n) == 0 && strcmp(name + n, "Model") == 0;
 }

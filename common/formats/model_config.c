@@ -60,6 +60,7 @@ static void use_defaults(struct model_config *mc)
     if (mc->arch->default_local_theta > 0)
         mc->local_rope.theta = mc->arch->default_local_theta;
     mc->qk_norm = mc->arch->qk_norm;
+    mc->parallel = mc->arch->parallel;
 }
 
 static enum status read_arch(struct model_config *mc, const cJSON *root)
@@ -75,13 +76,11 @@ static enum status read_arch(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* Of all norms, by the name that the architecture's class has for it. */
+/* Of all norms. */
 static enum status read_eps(struct model_config *mc, const cJSON *root)
 {
-    if (!mc->arch->layer_norm)
-        return json_double(root, "rms_norm_eps", 0, 1, &mc->eps);
-    return json_double(root, mc->arch->norm_bias ? "norm_epsilon" : "layer_norm_eps", 0, 1,
-                       &mc->eps);
+    const char *name = config_eps_name(mc->arch);
+    return name ? json_double(root, name, 0, 1, &mc->eps) : ST_OK;
 }
 
 /* The layers behind the last one, by either of their names. */
@@ -91,33 +90,69 @@ static enum status read_extra_layers(struct model_config *mc, const cJSON *root)
     return json_i32(root, "num_nextn_predict_layers", 0, MAX_LAYERS, &mc->n_mtp);
 }
 
+/* The width of the feed-forward block. */
+static enum status read_ffn(struct model_config *mc, const cJSON *root)
+{
+    const struct config_names *names = config_names_of(mc->arch);
+    const int32_t big = 1 << 24;
+    if (names->ffn_default && mc->hidden <= big / names->ffn_default)
+        mc->ffn = names->ffn_default * mc->hidden;
+    else if (mc->arch->experts != EXPERTS_SHARED)
+        TRY(json_need(root, names->ffn));
+    return json_i32(root, names->ffn, 1, big, &mc->ffn);
+}
+
+/* A learned vector for each position, where the class has them. */
+static enum status read_positions(struct model_config *mc, const cJSON *root)
+{
+    const struct config_names *names = config_names_of(mc->arch);
+    bool learned = mc->arch->tensor[TN_POSITIONS].name != NULL;
+    TRY(json_i32(root, names->positions, 1, learned ? 1 << 20 : 1 << 30, &mc->max_ctx));
+    if (!learned)
+        return ST_OK;
+    mc->first_position = mc->arch->first_position;
+    mc->n_positions = mc->max_ctx + mc->first_position;
+    return ST_OK;
+}
+
+/* The size of the embedding's rows, where a class can have another one than hidden. */
+static enum status check_embed_size(const struct model_config *mc, const cJSON *root)
+{
+    const struct config_names *names = config_names_of(mc->arch);
+    int32_t embed = mc->hidden;
+    if (names->embed)
+        TRY(json_i32(root, names->embed, 1, 1 << 24, &embed));
+    if (embed != mc->hidden)
+        FAIL(ST_UNSUPPORTED, "%s %d beside %s %d is not supported", names->embed, embed,
+             names->hidden, mc->hidden);
+    return ST_OK;
+}
+
 static enum status read_sizes(struct model_config *mc, const cJSON *root)
 {
-    static const char *const needed[] = {"hidden_size",       "intermediate_size",
-                                         "num_hidden_layers", "num_attention_heads",
-                                         "vocab_size",        "max_position_embeddings"};
+    const struct config_names *names = config_names_of(mc->arch);
+    const char *const needed[] = {names->hidden, names->layers, names->heads, "vocab_size",
+                                  names->positions};
     const int32_t big = 1 << 24;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        if (mc->arch->experts != EXPERTS_SHARED || strcmp(needed[i], "intermediate_size") != 0)
-            TRY(json_need(root, needed[i]));
-    TRY(json_i32(root, "hidden_size", 1, big, &mc->hidden));
-    TRY(json_i32(root, "intermediate_size", 1, big, &mc->ffn));
-    TRY(json_i32(root, "num_hidden_layers", 1, MAX_LAYERS, &mc->n_layers));
+        TRY(json_need(root, needed[i]));
+    TRY(json_i32(root, names->hidden, 1, big, &mc->hidden));
+    TRY(read_ffn(mc, root));
+    TRY(json_i32(root, names->layers, 1, MAX_LAYERS, &mc->n_layers));
     TRY(json_i32(root, "vocab_size", 1, big, &mc->vocab));
-    TRY(json_i32(root, "max_position_embeddings", 1, 1 << 30, &mc->max_ctx));
-    TRY(json_i32(root, "num_attention_heads", 1, 1 << 16, &mc->n_q));
+    TRY(read_positions(mc, root));
+    TRY(json_i32(root, names->heads, 1, 1 << 16, &mc->n_q));
     mc->n_kv = mc->n_q;
     TRY(json_i32(root, "num_key_value_heads", 1, 1 << 16, &mc->n_kv));
+    TRY(check_embed_size(mc, root));
     mc->d_head = mc->arch->default_d_head ? mc->arch->default_d_head : mc->hidden / mc->n_q;
     if (mc->arch->extra_layers)
         TRY(read_extra_layers(mc, root));
     if (mc->arch->latent)
         return config_latent_read(mc, root);
     if (!json_member(root, "head_dim") && !mc->arch->default_d_head && mc->hidden % mc->n_q)
-        FAIL(ST_RANGE,
-             "hidden_size %d is no multiple of num_attention_heads %d, and there is no "
-             "head_dim",
-             mc->hidden, mc->n_q);
+        FAIL(ST_RANGE, "%s %d is no multiple of %s %d%s", names->hidden, mc->hidden, names->heads,
+             mc->n_q, mc->arch->names ? "" : ", and there is no head_dim");
     TRY(json_i32(root, "head_dim", 1, 1 << 16, &mc->d_head));
     if (mc->arch->qk_norm_option)
         TRY(json_bool(root, "use_qk_norm", &mc->qk_norm));
@@ -222,10 +257,13 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
     } acts[] = {
         {"silu", MODEL_SILU},          {"swish", MODEL_SILU},
         {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
-        {"gelu_new", MODEL_GELU_TANH},
+        {"gelu_new", MODEL_GELU_TANH}, {"gelu_fast", MODEL_GELU_TANH},
+        {"relu", MODEL_RELU},
     };
-    const char *name = mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh" : "silu";
-    const char *key = mc->arch->soft_caps ? "hidden_activation" : "hidden_act";
+    const struct config_names *names = config_names_of(mc->arch);
+    const char *name =
+        mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh" : names->act_default;
+    const char *key = mc->arch->soft_caps ? "hidden_activation" : names->act;
     TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
         if (strcmp(acts[i].name, name) == 0) {
@@ -236,8 +274,8 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         }
     }
     FAIL(ST_UNSUPPORTED,
-         "%s \"%.40s\" is not supported (silu, gelu, "
-         "gelu_pytorch_tanh and gelu_new are)",
+         "%s \"%.40s\" is not supported (silu, gelu, gelu_pytorch_tanh, gelu_new, gelu_fast and "
+         "relu are)",
          key, name);
 }
 
@@ -252,6 +290,7 @@ static enum status read_biases(struct model_config *mc, const cJSON *root)
         TRY(json_bool(root, "attention_bias", &attention));
     if (mc->arch->mlp_bias_option)
         TRY(json_bool(root, "mlp_bias", &mc->mlp_bias));
+    mc->mlp_bias |= mc->arch->mlp_bias;
     mc->qkv_bias = attention || mc->arch->qkv_bias;
     mc->o_bias = attention && !mc->arch->o_without_bias;
     if (mc->arch->o_bias_option)
@@ -476,7 +515,10 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(read_scales(mc, root));
     mc->tied = mc->arch->tied;
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
-    TRY(config_rope_read(mc, root));
+    if (mc->arch->parallel_option)
+        TRY(json_bool(root, "use_parallel_residual", &mc->parallel));
+    if (!mc->n_positions)
+        TRY(config_rope_read(mc, root));
     if (mc->arch->latent)
         TRY(config_latent_scale(mc, root));
     config_stretch_context(mc);

@@ -19,7 +19,7 @@
 
 enum { MAX_LAYERS = 512, MAX_ROPE_PAIRS = 256 };
 
-enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH }; /* GELU: the erf form */
+enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU }; /* GELU: the erf form */
 
 /* An axis of a tensor.  Sizes: model_axis(). */
 enum axis {
@@ -37,16 +37,15 @@ enum axis {
     AX_ROW,        /* the only row of a matrix [1, cols] */
     AX_FLAT_ROW,   /* the same, stored as a vector */
     /* of latent attention */
-    AX_QUERY,   /* Hq (d_nope + d_rope), cut by query heads */
-    AX_VALUES,  /* Hq d_value, cut by query heads */
-    AX_Q_RANK,  /* q_rank */
-    AX_KV_RANK, /* kv_rank */
-    AX_LATENT,  /* kv_rank + d_rope */
-    AX_NOPE,    /* d_nope: of one head */
-    AX_VALUE,   /* d_value: of one head */
-    /* of encoders */
+    AX_QUERY,     /* Hq (d_nope + d_rope), cut by query heads */
+    AX_VALUES,    /* Hq d_value, cut by query heads */
+    AX_Q_RANK,    /* q_rank */
+    AX_KV_RANK,   /* kv_rank */
+    AX_LATENT,    /* kv_rank + d_rope */
+    AX_NOPE,      /* d_nope: of one head */
+    AX_VALUE,     /* d_value: of one head */
     AX_POSITIONS, /* n_positions */
-    AX_TYPES,     /* n_types */
+    AX_TYPES,     /* of encoders: n_types */
     /* of gated delta-net layers, cut by value heads and the key heads that these read */
     AX_DELTA_KEYS,   /* n_delta_k d_delta_k */
     AX_DELTA_VALUES, /* n_delta_v d_delta_v */
@@ -58,7 +57,7 @@ enum axis {
 enum tensor_id {
     TN_EMBED,
     TN_TYPES,      /* of encoders: added to the embedding by the token's type */
-    TN_POSITIONS,  /* of encoders: by its position */
+    TN_POSITIONS,  /* added by the token's position, in place of RoPE */
     TN_EMBED_NORM, /* of encoders: of the sum of these */
     TN_ATTN_NORM,
     TN_Q,
@@ -114,14 +113,16 @@ enum fused {
     FUSED_NO,
     FUSED_QKV,     /* q, k, v */
     FUSED_GATE_UP, /* gate, up */
-    /* of all experts, transposed: [E, cols, rows] */
+    /* [cols, rows]; of all experts [E, cols, rows] */
     TRANSPOSED,
+    TRANSPOSED_QKV,   /* q, k, v side by side: [cols, all rows], biases [all rows] */
     TRANSPOSED_PAIRS, /* gate and up in turn: [E, cols, 2 rows], biases [E, 2 rows] */
     EACH_HEAD,        /* a matrix for each query head: [Hq, rows, cols] */
     /* of each query head TN_K_B transposed, then TN_V_B: [Hq (d_nope + d_value), kv_rank] */
     FUSED_KV_B,
     /* group after group of rows, see model_row_groups */
     FUSED_Q_GATE,     /* of each query head q, then its gate */
+    FUSED_HEADS,      /* of each head q, k, v */
     FUSED_DELTA_QKVZ, /* of each key head q, k, the v and the z of its value heads */
     FUSED_DELTA_BA,   /* of each key head the b and the a of its value heads */
     FUSED_DELTA_QKV,  /* q, k, v of gated delta-net layers: no groups */
@@ -173,11 +174,18 @@ struct encoder {
     /* A classifier's two matrices over the first token's state: one with tanh behind it, then one row
      * for each label; names without ".weight". */
     const char *head[2];
-    const char *prefix; /* of the tensors' names in classes with a head */
     const char *const
         *unused; /* beginnings of names of tensors for training alone; NULL ends them */
     bool
         after_padding; /* position 0 has the row of TN_POSITIONS behind that of the padding token's id */
+};
+
+/* What the keys of config.json are called, where a class has names of its own. */
+struct config_names {
+    const char *hidden, *ffn, *layers, *heads, *positions, *act, *eps; /* eps NULL: not said */
+    const char *embed; /* size of the embedding's rows, which must be hidden's; NULL: not said */
+    const char *act_default;
+    int32_t ffn_default; /* times hidden, where ffn is not there; 0: it must be */
 };
 
 struct arch {
@@ -186,15 +194,20 @@ struct arch {
     const char *other_type;           /* another one that repositories have; NULL: none */
     const struct tensor_rule *tensor; /* [TN_N] */
     const struct encoder *encoder;    /* NULL: a decoder */
+    const struct config_names *names; /* NULL: Llama's, and n_kv and d_head are said beside them */
+    const char *prefix;               /* of the tensors' names in some files; NULL: none */
     const struct arch *single; /* of joined experts: the same with a tensor for each; or NULL */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
     bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */
     bool layer_norm;     /* norms subtract the mean */
     bool norm_bias;      /* and have biases */
-    bool parallel;       /* attention and feed-forward read the same norm, and both are added */
-    bool shared_option;  /* "shared_expert_intermediate_size" */
-    bool sinks;          /* TN_SINKS */
+    bool parallel; /* attention and feed-forward read the same stream, and both are added; with one
+                      norm, or with one each */
+    bool parallel_option; /* "use_parallel_residual", of which parallel is the default */
+    bool masks;           /* old files have the mask of causal attention in each layer */
+    bool shared_option;   /* "shared_expert_intermediate_size" */
+    bool sinks;           /* TN_SINKS */
     bool
         tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
     bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
@@ -223,7 +236,9 @@ struct arch {
     bool needs_rope;     /* "rope_parameters" or "rope_scaling" is there */
     bool partial_rotary; /* "partial_rotary_factor" */
     bool rotary_dim;     /* "rotary_dim", the rotated elements of a head */
-    bool mtp_tensors;    /* the file may have tensors "mtp.", which predict further tokens */
+    bool rotary_pct;   /* "rotary_pct", "rotary_emb_base": older names of partial_rotary_factor and
+                            rope_theta */
+    bool mtp_tensors;  /* the file may have tensors "mtp.", which predict further tokens */
     bool mrope_text;   /* "mrope_section" says nothing about text, whose positions are all alike */
     bool extra_layers; /* "num_nextn_predict_layers": the file has more layers */
     bool own_code;     /* repositories bring code (auto_map) that transformers does not need */
@@ -232,6 +247,7 @@ struct arch {
     bool bias_option;  /* "attention_bias": q, k, v and o */
     bool use_bias_option; /* "use_bias": q, k, v, o and the feed-forward */
     bool mlp_bias_option; /* "mlp_bias": gate, up and down */
+    bool mlp_bias;        /* always */
     enum window_rule window;
     enum expert_rule experts;
     bool read_only;             /* of GGUF: ingot quantize does not write it from a folder */
@@ -244,6 +260,7 @@ struct arch {
     int32_t default_pattern; /* WINDOW_PATTERN: when config.json has neither key */
     double default_eps;      /* when config.json has no epsilon of norms; 0: 1e-6 */
     int32_t default_d_head;  /* when config.json has no head_dim; 0: hidden / heads */
+    int32_t first_position;  /* rows of TN_POSITIONS before that of position 0 */
 };
 
 enum rope_type {
@@ -322,9 +339,11 @@ struct model_config {
     int32_t n_labels;    /* of that head */
     int32_t n_types;     /* of an encoder's tokens; 0: tokens have no types */
     int32_t n_positions; /* rows of TN_POSITIONS; 0: there is none */
-    int32_t pad_id;      /* the padding token, which has no position; -1: none */
+    int32_t first_position; /* the row of position 0 */
+    int32_t pad_id;         /* of an encoder: the padding token, which has no position; -1: none */
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm;  /* norms of q and k */
+    bool parallel; /* arch->parallel, or what the file says */
     int32_t n_mtp; /* layers of the file behind the last one, for other uses, that are not read */
     double attn_scale;          /* factor on q k; 0: 1 / sqrt(d) */
     double attn_cap, logit_cap; /* soft-caps of scores and logits; 0: none */
@@ -370,7 +389,7 @@ bool gguf_arch_interleaved(const struct arch *a);
  * without RoPE, and the activation. */
 double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
 bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
-enum model_act gguf_arch_act(const struct arch *a);
+enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc);
 
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;

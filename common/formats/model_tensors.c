@@ -190,6 +190,7 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
     *first = 0;
     switch (mc->arch->tensor[id].fused) {
     case FUSED_QKV:
+    case TRANSPOSED_QKV:
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
@@ -202,6 +203,8 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         return mc->n_q * (mc->d_nope + mc->d_value);
     case FUSED_Q_GATE:
         return 2 * own;
+    case FUSED_HEADS:
+        return 3 * own;
     case FUSED_DELTA_QKVZ:
         return 2 * (model_axis(mc, AX_DELTA_KEYS) + model_axis(mc, AX_DELTA_VALUES));
     case FUSED_DELTA_BA:
@@ -223,6 +226,13 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
     int32_t per = mc->n_delta_k ? mc->n_delta_v / mc->n_delta_k : 0, k = mc->d_delta_k;
     int32_t v = per * mc->d_delta_v;
     switch (mc->arch->tensor[id].fused) {
+    case FUSED_HEADS:
+        *out = (struct row_groups){3 * mc->d_head,
+                                   id == TN_Q   ? 0
+                                   : id == TN_K ? mc->d_head
+                                                : 2 * mc->d_head,
+                                   mc->d_head};
+        return true;
     case FUSED_Q_GATE:
         *out = (struct row_groups){2 * mc->d_head, id == TN_Q_GATE ? mc->d_head : 0, mc->d_head};
         return true;
@@ -244,7 +254,7 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
 
 int32_t model_n_out(const struct model_config *mc)
 {
-    return mc->arch->parallel || mc->shared_ffn ? 2 : 1;
+    return mc->parallel || mc->shared_ffn ? 2 : 1;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

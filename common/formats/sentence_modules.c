@@ -491,7 +491,7 @@ static enum status use_classifier(struct sentence_modules *out, const char *dir,
     *out = (struct sentence_modules){
         .present = true,
         .scores = true,
-        .prefix = e->prefix,
+        .prefix = mc->arch->prefix,
         .n_pools = 1,
         .pool = {POOL_CLS},
         .n_modules = 2,

@@ -14,18 +14,23 @@ struct text_buf {
     char *data;
     size_t len; /* bytes used */
     size_t cap; /* bytes allocated */
+    size_t max; /* bytes that it may have, 0: any number; set by its owner */
 };
 
-/* Makes room for n more bytes.  ST_NOMEM. */
+/* Makes room for n more bytes.  ST_NOMEM; ST_RANGE: beyond b->max. */
 MUST_CHECK static inline enum status text_buf_reserve(struct text_buf *b, size_t n)
 {
     if (n <= b->cap - b->len)
         return ST_OK;
     if (n > SIZE_MAX / 2 - b->len)
         FAIL(ST_NOMEM, "a text of %zu + %zu bytes is too long", b->len, n);
+    if (b->max && b->len + n > b->max)
+        FAIL(ST_RANGE, "a text of %zu bytes, at most %zu are allowed", b->len + n, b->max);
     size_t cap = b->cap < 64 ? 64 : b->cap;
     while (cap < b->len + n)
         cap *= 2;
+    if (b->max && cap > b->max)
+        cap = b->max;
     char *data = realloc(b->data, cap);
     if (!data)
         FAIL(ST_NOMEM, "no memory for a text of %zu bytes", cap);

@@ -396,6 +396,7 @@ struct msg_group {
 struct msg_stats {
     const char *request_id;
     uint32_t running, waiting, blocks_total, blocks_free, blocks_cached, clients;
+    uint32_t snapshots_total, snapshots_known; /* of states */
     uint64_t steps, steps_overlapped;
     uint64_t tokens_generated, prompt_tokens, cached_tokens, preemptions, pauses, recoveries;
     uint64_t finished, failed, rejected, cancelled;

@@ -40,6 +40,8 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
     SET(m, blocks_total, s->blocks_total);
     SET(m, blocks_free, s->blocks_free);
     SET(m, blocks_cached, s->blocks_cached);
+    SET(m, snapshots_total, s->snapshots_total);
+    SET(m, snapshots_known, s->snapshots_known);
     SET(m, steps, s->steps);
     SET(m, steps_overlapped, s->steps_overlapped);
     SET(m, tokens_generated, s->tokens_generated);
@@ -138,6 +140,8 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                             .blocks_total = m->blocks_total,
                             .blocks_free = m->blocks_free,
                             .blocks_cached = m->blocks_cached,
+                            .snapshots_total = m->snapshots_total,
+                            .snapshots_known = m->snapshots_known,
                             .clients = m->clients,
                             .steps = m->steps,
                             .steps_overlapped = m->steps_overlapped,

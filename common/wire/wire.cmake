@@ -4,6 +4,7 @@ add_library(ingot_wire STATIC
   wire/pb_scan.c
   wire/worker_figures.c
   wire/worker_msg.c
+  wire/worker_plan.c
   wire/client_accepted.c
   wire/client_head.c
   wire/client_msg.c

@@ -43,9 +43,10 @@ struct worker_hello {
     uint32_t embedding;                                /* components of its embeddings, 0: none */
     bool headless;                                     /* it gives nothing else */
     uint32_t world, vocab, max_ctx, block_len, n_blocks, max_step_tokens, max_seqs;
-    uint64_t launch;     /* random, names this launch of the group */
-    uint64_t last_epoch; /* the greatest that it has had, of any coordinator; 0: none */
-    uint64_t pid;        /* of rank 0, for logs */
+    uint32_t n_snapshots; /* of states, that it can keep */
+    uint64_t launch;      /* random, names this launch of the group */
+    uint64_t last_epoch;  /* the greatest that it has had, of any coordinator; 0: none */
+    uint64_t pid;         /* of rank 0, for logs */
 };
 
 struct worker_welcome {

@@ -55,7 +55,7 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->max_ctx);
     put_u32(w, c->n_blocks);
     put_u32(w, c->block_len);
-    put_u32(w, (uint32_t)c->prefix_cache | (uint32_t)c->whole_sequences << 1);
+    put_u32(w, (uint32_t)c->prefix_cache | (uint32_t)c->has_states << 1);
     put_u32(w, c->max_inflight);
     put_u32(w, c->overtake);
     put_u32(w, c->target_itl_us);
@@ -64,6 +64,7 @@ void put_config(struct byte_writer *w, const struct sched_config *c)
     put_u32(w, c->prefill_loss_pct);
     put_u32(w, c->target_of_all);
     put_u32(w, c->queue_for);
+    put_u32(w, c->n_snapshots);
 }
 
 struct sched_config get_config(struct byte_reader *r, uint32_t version)
@@ -78,7 +79,7 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version)
     c.block_len = get_u32(r);
     uint32_t sharing = get_u32(r);
     c.prefix_cache = sharing & 1;
-    c.whole_sequences = sharing >> 1 & 1;
+    c.has_states = sharing >> 1 & 1;
     c.max_inflight = get_u32(r);
     c.overtake = get_u32(r);
     if (version > 1) {
@@ -89,6 +90,7 @@ struct sched_config get_config(struct byte_reader *r, uint32_t version)
         c.target_of_all = version > 7 && get_u32(r) != 0;
     }
     c.queue_for = version > 7 ? get_u32(r) : 0;
+    c.n_snapshots = version > 8 ? get_u32(r) : 0;
     return c;
 }
 
@@ -321,6 +323,8 @@ uint64_t plan_digest(const struct step_plan *p)
         h = add(h, (uint64_t)q->block_off << 32 | (uint32_t)q->want);
         if (q->n_score)
             h = add_i32s(h, p->scores + q->score_off, q->n_score);
+        if (q->restore || q->keep)
+            h = add(h, (uint64_t)q->restore << 32 | q->keep);
     }
     h = add_i32s(h, p->tokens, p->n_tokens);
     h = add_i32s(h, p->blocks, p->n_blocks);

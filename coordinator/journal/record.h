@@ -28,12 +28,13 @@
  * end:     the process ended in good order, or went on in the next file
  * effects: u32 n_fx, u64 fx_digest
  *
- * The number that has prefix_cache has whole_sequences as its bit 1.
+ * The number that has prefix_cache has has_states as its bit 1.
  *
  * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
  * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
  *
- * Version 7, which is still read, has no admit and served records, no embeddings, no now_us in its header, no
+ * Version 8, which is still read, has no snapshots of states.
+ * Version 7 has no admit and served records, no embeddings, no now_us in its header, no
  * prefill_loss_pct (it was 2), no target_of_all and one scheduler: no numbers, no queue_for, no open, close and move.
  * Version 6 has no scores of prompts either.
  * Version 5 has no grammars either.  Version 4 begins with
@@ -50,7 +51,7 @@
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
 enum {
-    JOURNAL_VERSION = 8,
+    JOURNAL_VERSION = 9,
     RECORD_HEAD = 16,
     MAX_LABEL = 64,
     MAX_NUMERICS = 256,

@@ -14,6 +14,7 @@ void block_pool_reset(struct block_pool *p, uint32_t n_blocks)
     p->free_head = n_blocks ? 0 : -1;
     p->lru_head = -1;
     p->lru_tail = -1;
+    snapshot_pool_reset(&p->snapshots, n_blocks);
     for (uint32_t i = 0; i < n_blocks; i++) {
         p->blocks[i] = (struct block){.prev = -1, .chain = -1};
         p->blocks[i].next = i + 1 < n_blocks ? (int32_t)i + 1 : -1;
@@ -56,6 +57,7 @@ static void forget(struct block_pool *p, int32_t b)
     *link = k->chain;
     k->chain = -1;
     k->prefix_id = 0;
+    snapshot_forget(&p->snapshots, b);
 }
 
 int32_t block_pool_take(struct block_pool *p)

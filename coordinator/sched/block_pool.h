@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coordinator/sched/snapshot_pool.h"
+
 struct prefix_key {
     uint64_t salt, group;
     uint64_t parent; /* prefix_id of the block before, 0 = first block */
@@ -35,9 +37,10 @@ struct block_pool {
     int32_t free_head, lru_head, lru_tail; /* lru_head is the next to be evicted */
     uint32_t n_buckets;                    /* power of two */
     uint64_t last_prefix_id;
-    struct block *blocks; /* [n_blocks] */
-    int32_t *tokens;      /* [n_blocks, block_len], valid while the block is known */
-    int32_t *buckets;     /* [n_buckets] first block or -1 */
+    struct block *blocks;           /* [n_blocks] */
+    int32_t *tokens;                /* [n_blocks, block_len], valid while the block is known */
+    int32_t *buckets;               /* [n_buckets] first block or -1 */
+    struct snapshot_pool snapshots; /* of states behind known blocks */
 };
 
 /* Makes n_blocks free blocks; forgets everything.  The arrays must be there and large enough. */
@@ -68,7 +71,7 @@ int32_t prefix_find(const struct block_pool *p, const struct prefix_key *key,
 uint64_t prefix_add(struct block_pool *p, int32_t b, const struct prefix_key *key,
                     const int32_t *tokens);
 
-/* Makes block b known as it was when it had that prefix_id (snapshot.c).  False when another block
+/* Makes block b known as it was when it had that prefix_id (save.c).  False when another block
  * has the same key and tokens already.  The tokens are in place. */
 bool prefix_restore(struct block_pool *p, int32_t b, const struct prefix_key *key,
                     uint64_t prefix_id);

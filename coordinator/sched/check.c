@@ -108,9 +108,12 @@ static const char *check_seq(const struct sched *s, const struct seq *q)
     }
     if (q->state == SEQ_WAITING) {
         HOLDS(q->n_table == 0 && q->pos == 0 && q->done == 0 && !q->table);
+        HOLDS(q->keep_branch == 0 && q->keep_prompt == 0);
         return NULL;
     }
     HOLDS(!q->front && q->admitted);
+    HOLDS(q->restore == 0 && q->rolling <= s->pool.snapshots.n_rows);
+    HOLDS(q->keep_branch % bl == 0 && q->keep_prompt % bl == 0);
     HOLDS(q->done <= q->scored || q->scored == seq_rows_to_score(q));
     HOLDS(q->done <= q->pos);
     HOLDS(q->ahead ? q->pos == q->n_known + q->ahead - 1 : q->pos < q->n_known);
@@ -200,6 +203,40 @@ static const char *check_pool(const struct sched *s, uint32_t *holders)
     return NULL;
 }
 
+/* Steps in flight that write that row. */
+static uint32_t n_taking(const struct sched *s, uint32_t row)
+{
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < s->n_flights; f++)
+        for (uint32_t k = 0; k < s->flights[f].n; k++)
+            n += s->flights[f].seqs[k].keep == row + 1;
+    return n;
+}
+
+static const char *check_snapshots(const struct sched *s)
+{
+    const struct snapshot_pool *p = &s->pool.snapshots;
+    uint32_t n_free = 0, n_known = 0, n_of_block = 0, n_taken = 0;
+    HOLDS(p->n_rows == s->cfg.n_snapshots);
+    for (int32_t i = p->free_head; i >= 0; i = p->rows[i].next, n_free++)
+        HOLDS(n_free < p->n_rows && p->rows[i].block < 0 && n_taking(s, (uint32_t)i) == 0);
+    for (int32_t i = p->known_head; i >= 0; i = p->rows[i].next, n_known++) {
+        HOLDS(n_known < p->n_rows && p->rows[i].block >= 0 && n_taking(s, (uint32_t)i) == 0);
+        HOLDS(s->pool.blocks[p->rows[i].block].prefix_id != 0);
+        HOLDS(p->of_block[p->rows[i].block] == i);
+        HOLDS(p->rows[i].next < 0 ? p->known_tail == i : p->rows[p->rows[i].next].prev == i);
+    }
+    for (uint32_t b = 0; p->n_rows && b < s->pool.n_blocks; b++)
+        n_of_block += p->of_block[b] >= 0;
+    for (uint32_t i = 0; i < p->n_rows; i++) {
+        n_taken += n_taking(s, i);
+        HOLDS(n_taking(s, i) <= 1);
+    }
+    HOLDS(n_of_block == n_known && n_known == p->n_known && n_free == p->n_free);
+    HOLDS(n_free + n_known + n_taken == p->n_rows);
+    return NULL;
+}
+
 static const char *find_broken(const struct sched *s, uint32_t *holders)
 {
     PART(check_slots(s));
@@ -211,6 +248,7 @@ static const char *find_broken(const struct sched *s, uint32_t *holders)
     }
     PART(check_flights(s));
     PART(check_pool(s, holders));
+    PART(check_snapshots(s));
     return s->facts.fresh ? plan_broken(s) : NULL;
 }
 

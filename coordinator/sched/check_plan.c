@@ -116,6 +116,7 @@ static const char *check_oldest(const struct view_of_plan *v, const struct share
         least = v->most_tokens / 4;
     /* a scored prompt: what the rows of those just opened leave */
     least = seq_within_scores(x->q, x->pos, least, MAX_SCORED_ROWS - MAX_OPENS);
+    least = seq_within_keeps(x->q, x->pos, least);
     return x->n >= least ? NULL : "the first prompt in order has its quarter of the step";
 }
 
@@ -136,8 +137,8 @@ static const char *check_shortest(const struct view_of_plan *v, const struct sha
             return broken;
     for (uint32_t k = 0; k < v->f->n; k++) {
         struct share y = share_of(s, v->f, k);
-        if (is_prompt(&y) && y.q != v->oldest && y.todo < x->todo && y.n < y.todo &&
-            !is_scored(y.q, y.pos, y.todo))
+        if (is_prompt(&y) && y.q != v->oldest && y.todo < x->todo &&
+            y.n < seq_within_keeps(y.q, y.pos, y.todo) && !is_scored(y.q, y.pos, y.todo))
             return broken;
     }
     return NULL;

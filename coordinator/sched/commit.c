@@ -74,6 +74,44 @@ static void publish_blocks(struct sched *s, struct seq *q)
     }
 }
 
+/* The known block of q's block k, which is published: its own, or an equal older one. */
+static int32_t known_block(const struct sched *s, const struct seq *q, uint32_t k)
+{
+    uint32_t bl = s->cfg.block_len;
+    struct seq at = *q; /* for its chain */
+    int32_t b = q->table[k];
+    at.chain = 0;
+    for (uint32_t i = 0; s->pool.blocks[b].prefix_id == 0 && i <= k; i++) {
+        struct prefix_key key = seq_key(s, &at);
+        int32_t found = prefix_find(&s->pool, &key, q->req.tokens + (size_t)i * bl);
+        if (found < 0)
+            return -1;
+        at.chain = s->pool.blocks[found].prefix_id;
+        if (i == k)
+            return found;
+    }
+    return b;
+}
+
+/* The step has written the snapshot of its last state; q: NULL, the state is of no use. */
+static void take_snapshot(struct sched *s, struct seq *q, const struct flight_seq *fs)
+{
+    struct snapshot_pool *p = &s->pool.snapshots;
+    int32_t row = (int32_t)fs->keep - 1;
+    int32_t b = q ? known_block(s, q, q->done / s->cfg.block_len - 1) : -1;
+    if (b < 0) {
+        snapshot_free(p, row);
+        return;
+    }
+    row = snapshot_know(p, row, b, fs->rolling ? q->req.seq_id : 0);
+    if (!fs->rolling)
+        return;
+    int32_t old = (int32_t)q->rolling - 1;
+    if (old >= 0 && old != row && p->rows[old].block >= 0 && p->rows[old].seq_id == q->req.seq_id)
+        snapshot_free(p, old);
+    q->rolling = (uint32_t)row + 1;
+}
+
 static bool is_stop_id(const struct seq *q, int32_t token)
 {
     for (uint32_t i = 0; i < q->req.n_stop_ids; i++)
@@ -168,10 +206,13 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
         bool token = fs->want && !fs->embed;
         bool broken =
             token ? r->tokens[j].token < 0 : fs->embed && r->embeddings[i_embedding].digest == 0;
-        if (slot >= 0 && !fs->kv_lost && !broken) {
+        bool computed = slot >= 0 && !fs->kv_lost && !broken;
+        if (computed) {
             s->seqs[slot].done += fs->n_tokens;
             publish_blocks(s, &s->seqs[slot]);
         }
+        if (fs->keep)
+            take_snapshot(s, computed ? &s->seqs[slot] : NULL, fs);
         if (slot >= 0 && token)
             take_token(s, slot, r->tokens[j].token, j, &out);
         else if (slot >= 0 && fs->embed)

@@ -69,6 +69,10 @@ static void carve_all(struct carver *c, const struct sched_config *cfg, struct s
     s->pool.blocks = carve(c, n_blocks, sizeof *s->pool.blocks);
     s->pool.tokens = carve(c, n_blocks * cfg->block_len, sizeof *s->pool.tokens);
     s->pool.buckets = carve(c, s->pool.n_buckets, sizeof *s->pool.buckets);
+    s->pool.snapshots.n_rows = cfg->n_snapshots;
+    s->pool.snapshots.rows = carve(c, cfg->n_snapshots, sizeof *s->pool.snapshots.rows);
+    s->pool.snapshots.of_block =
+        carve(c, cfg->n_snapshots ? n_blocks : 0, sizeof *s->pool.snapshots.of_block);
     s->seqs = carve(c, s->max_slots, sizeof *s->seqs);
     s->id_buckets = carve(c, s->n_id_buckets, sizeof *s->id_buckets);
     s->group_buckets = carve(c, s->n_id_buckets, sizeof *s->group_buckets);
@@ -105,6 +109,7 @@ static enum status check_config(const struct sched_config *cfg)
     TRY(check_range("max_inflight", cfg->max_inflight, 0, MAX_STEPS_IN_FLIGHT));
     TRY(check_range("overtake", cfg->overtake, 0, 1u << 20));
     TRY(check_range("turn_tokens", cfg->turn_tokens, 0, 1u << 24));
+    TRY(check_range("n_snapshots", cfg->n_snapshots, 0, cfg->has_states ? 1u << 16 : 0));
     TRY(check_range("queue_for", cfg->queue_for, 0, 1u << 20));
     return ST_OK;
 }

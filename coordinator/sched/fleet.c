@@ -262,6 +262,8 @@ void fleet_stats(const struct fleet *f, struct sched_stats *out)
         out->blocks_free += s.blocks_free;
         out->blocks_held += s.blocks_held;
         out->blocks_cached += s.blocks_cached;
+        out->snapshots_total += s.snapshots_total;
+        out->snapshots_known += s.snapshots_known;
     }
 }
 

@@ -54,12 +54,17 @@ struct seq {
     uint32_t turn_done;  /* tokens computed in the turn that a pause ended */
     uint64_t moved_step; /* step_id of the plan that opened or paused it last, by time */
     uint32_t n_known, ahead, pos, done;
-    uint32_t scored;    /* leading rows of the prompt whose scores came; 0 if it is not scored */
-    uint32_t n_end;     /* n_known at which it ends by length */
-    uint32_t n_table;   /* blocks it holds */
-    int32_t *table;     /* [max_table], while running */
-    uint32_t n_hashed;  /* leading blocks that are in the hash chain */
-    uint64_t chain;     /* prefix_id of block n_hashed - 1 */
+    uint32_t scored;   /* leading rows of the prompt whose scores came; 0 if it is not scored */
+    uint32_t n_end;    /* n_known at which it ends by length */
+    uint32_t n_table;  /* blocks it holds */
+    int32_t *table;    /* [max_table], while running */
+    uint32_t n_hashed; /* leading blocks that are in the hash chain */
+    uint64_t chain;    /* prefix_id of block n_hashed - 1 */
+    /* States: where the state will be kept, in tokens, 0 = nowhere; rows + 1 of snapshots, 0 = none */
+    uint32_t keep_branch, keep_prompt;
+    uint32_t restore; /* that it begins with; within a plan only */
+    uint32_t
+        rolling; /* its last one at a multiple of KEEP_ROLLING blocks, if that is still its own */
     uint64_t last_step; /* step_id in which it was last planned */
     uint64_t last_turn; /* counts every sequence's share: who has waited longest */
     int32_t prev, next; /* in the running list; next also in the list of empty slots */
@@ -80,6 +85,8 @@ struct flight_seq { /* one sequence of a step in flight */
     bool want;    /* its result has a token, or with `embed` an embedding */
     bool kv_lost; /* preempted since: its token counts, its KV does not */
     bool embed;
+    bool rolling;  /* of `keep` */
+    uint32_t keep; /* row + 1 of the snapshot that is being taken, 0 = none */
 };
 
 struct flight {
@@ -176,6 +183,17 @@ struct prefix_key seq_key(const struct sched *s,
 bool seq_fits_blocks(const struct sched *s, uint32_t n_end); /* sched.c */
 bool seq_shares(const struct sched *s, const struct seq *q); /* takes part in the prefix cache */
 
+/* Known blocks that a sequence's tokens begin with, up to the one with its last token, or the first one that is to be
+ * scored, which must be computed for its logits. */
+struct known_prefix {
+    uint32_t n;        /* that it can begin with: all, or up to the last one with a snapshot */
+    uint32_t n_all;    /* all */
+    uint32_t n_idle;   /* of n, those that nobody holds */
+    uint32_t snapshot; /* row + 1 behind the last of n, 0 = none */
+};
+/* table: NULL, or gets the blocks. */
+struct known_prefix seq_known_prefix(const struct sched *s, const struct seq *q, int32_t *table);
+
 /* sched.c: ST_RANGE when r could never be run, whatever the queue holds. */
 MUST_CHECK enum status sched_check_req(const struct sched *s, const struct sched_req *r);
 
@@ -194,11 +212,23 @@ static inline uint32_t seq_todo(const struct seq *q)
     return q->n_known + q->ahead < q->n_end ? q->n_known + q->ahead - q->pos : 0;
 }
 
+/* Are the states of sequences kept behind blocks? */
+static inline bool keeps_states(const struct sched *s)
+{
+    return s->cfg.n_snapshots > 0;
+}
+
+/* Does the model allow to begin with known blocks? */
+static inline bool may_share(const struct sched *s)
+{
+    return !s->cfg.has_states || keeps_states(s);
+}
+
 /* Blocks of the prefix cache that a sequence of these parameters may begin with, of `most`. */
 static inline uint32_t blocks_to_share(const struct sched *s, const struct sample_params *sp,
                                        uint32_t most)
 {
-    return s->cfg.whole_sequences || sp->embed == EMBED_ALL ? 0 : most;
+    return !may_share(s) || sp->embed == EMBED_ALL ? 0 : most;
 }
 
 /* Rows of q's prompt that are scored: row i gives token i + 1. */
@@ -222,6 +252,16 @@ static inline uint32_t seq_within_scores(const struct seq *q, uint32_t pos, uint
     if (seq_scores(q, pos, n) <= max_scores)
         return n;
     return (q->scored > pos ? q->scored - pos : 0) + max_scores;
+}
+
+/* The most of the n tokens from pos on that one step may have: its state is kept behind them. */
+static inline uint32_t seq_within_keeps(const struct seq *q, uint32_t pos, uint32_t n)
+{
+    if (q->keep_branch > pos && q->keep_branch - pos < n)
+        n = q->keep_branch - pos;
+    if (q->keep_prompt > pos && q->keep_prompt - pos < n)
+        n = q->keep_prompt - pos;
+    return n;
 }
 
 static inline uint32_t blocks_for(const struct sched *s, uint32_t n_tokens)

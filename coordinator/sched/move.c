@@ -59,21 +59,11 @@ bool sched_fits(const struct sched *s, const struct sched_req *r)
 
 uint32_t sched_known_tokens(const struct sched *s, const struct sched_req *r)
 {
-    struct seq q = {.req = *r};
-    uint32_t bl = s->cfg.block_len, n = 0,
-             most = blocks_to_share(s, &r->sp, (r->n_tokens - 1) / bl);
+    struct seq q = {.req = *r, .n_known = r->n_tokens, .scored = r->n_scored};
+    uint32_t bl = s->cfg.block_len, most = blocks_to_share(s, &r->sp, (r->n_tokens - 1) / bl);
     if (most && r->group_id && seq_first_of_group(s, r->group_id) >= 0)
         return (r->n_prompt - 1) / bl * bl;
-    if (r->sp.prompt_logprobs && most > r->n_scored / bl)
-        most = r->n_scored / bl;
-    for (; seq_shares(s, &q) && n < most; n++) {
-        struct prefix_key key = seq_key(s, &q);
-        int32_t b = prefix_find(&s->pool, &key, r->tokens + (size_t)n * bl);
-        if (b < 0)
-            break;
-        q.chain = s->pool.blocks[b].prefix_id;
-    }
-    return n * bl;
+    return seq_known_prefix(s, &q, NULL).n * bl;
 }
 
 static void add_load(const struct seq *q, int32_t priority, struct sched_load *out)

@@ -36,12 +36,13 @@ static inline uint32_t scores_left(const struct draft *d)
 uint32_t plan_demand(const struct sched *s, const struct seq *q);
 /* demand of all that run */
 uint64_t plan_demand_running(const struct sched *s);
-/* Do q's known tokens and one more fit beside what the running sequences need?  n_hits: cached
- * blocks that it begins with, written to the table that seq_start will give it.  Needs a free row. */
-bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits);
+/* Do q's known tokens and one more fit beside what the running sequences need?  known: the blocks that it begins
+ * with, written to the table that seq_start will give it.  Needs a free row. */
+bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand,
+               struct known_prefix *known);
 /* Opens waiting sequence i, which fits; a share of at least one token must follow. */
-void plan_open(struct draft *d, int32_t i, uint32_t n_hits);
-/* Gives running sequence i its next n tokens, or fewer where blocks or scored rows are short.  When not even one
+void plan_open(struct draft *d, int32_t i, const struct known_prefix *known);
+/* Gives running sequence i its next n tokens, or fewer where blocks or scored rows are short or its state is kept.  When not even one
  * fits, others are preempted, or i itself when it is the one to go. */
 void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening);
 /* A sample waits while a sibling computes the prompt blocks that it will share. */

@@ -68,6 +68,20 @@ static void add_scores(struct draft *d, const struct seq *q, struct plan_seq *ps
     d->f->n_score += n;
 }
 
+/* The state behind the share's tokens, where it is kept: see States in sched.h. */
+static void add_keep(struct draft *d, const struct seq *q, struct plan_seq *ps,
+                     struct flight_seq *fs)
+{
+    struct sched *s = d->s;
+    uint32_t bl = s->cfg.block_len, end = ps->pos + ps->n_tokens;
+    bool asked = end == q->keep_branch || end == q->keep_prompt;
+    if (!keeps_states(s) || !seq_shares(s, q) || (!asked && end % (KEEP_ROLLING * bl)))
+        return;
+    int32_t row = snapshot_take(&s->pool.snapshots, (int32_t)q->rolling - 1, q->req.seq_id);
+    ps->keep = fs->keep = (uint32_t)(row + 1);
+    fs->rolling = !asked;
+}
+
 /* Gives q its next n tokens in this step; the blocks for them are available.  first_block: from
  * there on the ranks do not know its table. */
 static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block)
@@ -106,6 +120,9 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
                                                 .n_score = ps->n_score,
                                                 .want = ps->want != WANT_NONE,
                                                 .embed = ps->want == WANT_EMBEDDING};
+    add_keep(d, q, ps, &d->f->seqs[d->f->n - 1]);
+    ps->restore = q->restore;
+    q->restore = 0;
     q->pos += n;
     q->last_step = p->step_id;
     q->last_turn = ++s->last_turn;
@@ -170,6 +187,7 @@ void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
     const struct seq *q = &d->s->seqs[i];
     uint32_t first_block = opening ? 0 : q->n_table;
     n = seq_within_scores(q, q->pos, n, scores_left(d));
+    n = seq_within_keeps(q, q->pos, n);
     if (n > 0)
         n = secure(d, i, n);
     if (n > 0)
@@ -181,7 +199,7 @@ void plan_continue(struct draft *d, int32_t i, uint32_t n, bool opening)
 bool plan_sibling_computes(const struct sched *s, const struct seq *q)
 {
     uint32_t shared = (q->req.n_prompt - 1) / s->cfg.block_len * s->cfg.block_len;
-    if (s->cfg.whole_sequences || q->req.group_id == 0 || shared == 0)
+    if (!may_share(s) || q->req.group_id == 0 || shared == 0)
         return false;
     int32_t i = seq_first_of_group(s, q->req.group_id);
     for (; i >= 0; i = seq_next_of_group(s, i)) {
@@ -192,42 +210,39 @@ bool plan_sibling_computes(const struct sched *s, const struct seq *q)
     return false;
 }
 
-/* Finds the known blocks that q's tokens begin with, up to the one with its last token, or the first
- * one that is to be scored, which must be computed for its logits.  They are written to table; n_idle counts those that nobody holds. */
-static uint32_t find_hits(const struct sched *s, struct seq q, int32_t *table, uint32_t *n_idle)
-{
-    uint32_t n = 0, most = blocks_to_share(s, &q.req.sp, (q.n_known - 1) / s->cfg.block_len);
-    *n_idle = 0;
-    if (q.scored < seq_rows_to_score(&q) && most > q.scored / s->cfg.block_len)
-        most = q.scored / s->cfg.block_len;
-    if (!seq_shares(s, &q))
-        return 0;
-    for (; n < most; n++) {
-        struct prefix_key key = seq_key(s, &q);
-        int32_t b = prefix_find(&s->pool, &key, q.req.tokens + (size_t)n * s->cfg.block_len);
-        if (b < 0)
-            break;
-        table[n] = b;
-        *n_idle += s->pool.blocks[b].n_refs == 0;
-        q.chain = s->pool.blocks[b].prefix_id;
-    }
-    return n;
-}
-
-bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand, uint32_t *n_hits)
+bool plan_fits(const struct draft *d, const struct seq *q, uint64_t demand,
+               struct known_prefix *known)
 {
     const struct sched *s = d->s;
-    uint32_t n_idle, n = find_hits(s, *q, s->free_rows[s->n_free_rows - 1], &n_idle);
-    *n_hits = n;
-    if ((uint64_t)d->n_hit_blocks + n > s->max_blocks)
+    *known = seq_known_prefix(s, q, s->free_rows[s->n_free_rows - 1]);
+    if ((uint64_t)d->n_hit_blocks + known->n > s->max_blocks)
         return false; /* the plan's arrays; the next step has room */
-    return demand + plan_demand(s, q) - n + n_idle <= block_pool_available(&s->pool);
+    return demand + plan_demand(s, q) - known->n + known->n_idle <= block_pool_available(&s->pool);
 }
 
-void plan_open(struct draft *d, int32_t i, uint32_t n_hits)
+static bool has_siblings(const struct sched *s, const struct seq *q)
+{
+    int32_t i = q->req.group_id ? seq_first_of_group(s, q->req.group_id) : -1;
+    return i >= 0 && (&s->seqs[i] != q || seq_next_of_group(s, i) >= 0);
+}
+
+/* Where the state of a sequence that begins with those blocks will be kept: see States in sched.h. */
+static void choose_keeps(const struct sched *s, struct seq *q, const struct known_prefix *known)
+{
+    uint32_t bl = s->cfg.block_len, end = (q->n_known - 1) / bl;
+    if (!keeps_states(s) || !seq_shares(s, q))
+        return;
+    if (known->n_all >= known->n + KEEP_BRANCH)
+        q->keep_branch = known->n_all * bl;
+    if (end >= known->n + KEEP_PROMPT || (end > known->n && has_siblings(s, q)))
+        q->keep_prompt = end * bl;
+}
+
+void plan_open(struct draft *d, int32_t i, const struct known_prefix *known)
 {
     struct sched *s = d->s;
     struct seq *q = &s->seqs[i];
+    uint32_t n_hits = known->n;
     seq_start(s, i);
     for (uint32_t k = 0; k < n_hits; k++)
         block_pool_share(&s->pool, q->table[k]);
@@ -238,6 +253,10 @@ void plan_open(struct draft *d, int32_t i, uint32_t n_hits)
     q->done = q->pos;
     q->turn_known = q->n_known;
     q->turn_pos = q->pos;
+    choose_keeps(s, q, known);
+    q->restore = known->snapshot;
+    if (q->restore)
+        snapshot_use(&s->pool.snapshots, (int32_t)q->restore - 1);
     d->n_hit_blocks += n_hits;
     s->tokens_cached += q->pos;
     if (!q->admitted)

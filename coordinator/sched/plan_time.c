@@ -79,10 +79,10 @@ static void make_room(struct draft *d, int32_t head)
 {
     struct sched *s = d->s;
     const struct seq *q = &s->seqs[head];
-    uint32_t n_hits;
+    struct known_prefix known;
     for (int32_t i; s->running.n > 0; pause_seq(d, i)) {
         i = who_yields(s, q, true);
-        if (i < 0 || plan_fits(d, q, plan_demand_running(s), &n_hits))
+        if (i < 0 || plan_fits(d, q, plan_demand_running(s), &known))
             return;
     }
 }
@@ -169,6 +169,7 @@ static uint32_t fit(const struct split *p, int32_t i, double us)
     uint32_t todo = seq_todo(&s->seqs[i]);
     uint32_t most = todo < p->tokens ? todo : p->tokens;
     most = seq_within_scores(&s->seqs[i], s->seqs[i].pos, most, p->scores);
+    most = seq_within_keeps(&s->seqs[i], s->seqs[i].pos, most);
     return p->bounded ? cost_fit(&s->cost, s->seqs[i].pos, us, most) : most;
 }
 
@@ -198,18 +199,18 @@ static void open_waiting(struct split *p)
     struct draft *d = p->d;
     struct sched *s = d->s;
     uint64_t demand = plan_demand_running(s);
-    uint32_t n_hits;
+    struct known_prefix known;
     int32_t w = d->preempted ? -1 : plan_next_ready(s, tree_first(s, &s->waiting));
     for (uint32_t k = 0; w >= 0 && s->n_free_rows > 0 && k < MAX_OPENS; k++) {
         struct seq *q = &s->seqs[w];
         bool room = p->tokens > 1 + p->all_tokens / 2 && (!p->bounded || p->us > p->all_us / 2);
         if ((p->n > 0 && !room) || (d->paused && q->moved_step == d->p->step_id) ||
-            !plan_fits(d, q, demand, &n_hits))
+            !plan_fits(d, q, demand, &known))
             return;
         int32_t next = tree_next(s, &s->waiting, w);
         q->moved_step = d->p->step_id;
         s->facts.front |= q->front;
-        plan_open(d, w, n_hits);
+        plan_open(d, w, &known);
         demand += plan_demand(s, q);
         add(p, w, 1);
         w = next < 0 ? -1 : plan_next_ready(s, next);
@@ -262,9 +263,8 @@ static void serve_shortest(struct split *p)
         const struct seq *q = &s->seqs[p->slots[k]];
         if (p->shares[k] == todo)
             ended = p->alone;
-        else if (!seq_scores(q, q->pos,
-                             todo)) /* else it may lack scored rows, which others do not need */
-            return;
+        else if (!seq_scores(q, q->pos, todo) && p->shares[k] < seq_within_keeps(q, q->pos, todo))
+            return; /* else it lacks scored rows, which others do not need, or ends at a snapshot */
     }
 }
 

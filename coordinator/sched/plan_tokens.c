@@ -13,11 +13,11 @@ static void continue_prompt(struct draft *d, int32_t i, bool opening)
 static bool admit(struct draft *d, int32_t i)
 {
     struct sched *s = d->s;
-    uint32_t n_hits;
+    struct known_prefix known;
     if (d->preempted || s->n_free_rows == 0 || scores_left(d) == 0 ||
-        !plan_fits(d, &s->seqs[i], plan_demand_running(s), &n_hits))
+        !plan_fits(d, &s->seqs[i], plan_demand_running(s), &known))
         return false;
-    plan_open(d, i, n_hits);
+    plan_open(d, i, &known);
     continue_prompt(d, i, true);
     return true;
 }

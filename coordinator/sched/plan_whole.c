@@ -28,17 +28,17 @@ void plan_prompts_whole(struct draft *d)
 {
     struct sched *s = d->s;
     uint64_t demand = plan_demand_running(s);
-    uint32_t n_hits;
+    struct known_prefix known;
     int32_t w = plan_next_ready(s, tree_first(s, &s->waiting));
     while (w >= 0 && s->n_free_rows > 0 && !d->preempted) {
         struct seq *q = &s->seqs[w];
         if (is_full(d, q->n_known) || (d->paused && q->moved_step == d->p->step_id) ||
-            !plan_fits(d, q, demand, &n_hits))
+            !plan_fits(d, q, demand, &known))
             return;
         int32_t next = tree_next(s, &s->waiting, w);
         q->moved_step = d->p->step_id;
         s->facts.front |= q->front;
-        plan_open(d, w, n_hits);
+        plan_open(d, w, &known);
         plan_continue(d, w, q->n_known, true);
         demand += plan_demand(s, q);
         w = next < 0 ? -1 : plan_next_ready(s, next);

@@ -139,6 +139,8 @@ void sched_stats(const struct sched *s, struct sched_stats *out)
         .blocks_free = s->pool.n_free,
         .blocks_held = s->pool.n_held,
         .blocks_cached = s->pool.n_cached,
+        .snapshots_total = s->pool.snapshots.n_rows,
+        .snapshots_known = s->pool.snapshots.n_known,
         .preemptions = s->n_preemptions,
         .pauses = s->n_pauses,
         .steps = s->n_steps,

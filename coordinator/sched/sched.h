@@ -96,8 +96,18 @@
  * latest arrival.  It is never one already in the step and never the first in order, so a plan with
  * live sequences and no step in flight is never empty.
  *
- * With whole_sequences nothing is found or shared, whatever prefix_cache says: a sequence's states are those of its
- * last token, so each sequence computes all of its tokens, also after a pause or a preemption.
+ * States.  With has_states the ranks have a state of each sequence beside its blocks: that of its last token.  So a
+ * sequence begins with known blocks only up to one behind which a snapshot of the state was taken.  n_snapshots 0:
+ * nothing is found or shared, whatever prefix_cache says, and each sequence computes all of its tokens, also after a
+ * pause or a preemption.  Else the state is kept behind a step that ends
+ *
+ *     at the last full block of a prompt, if it computes at least KEEP_PROMPT blocks up to there or has siblings,
+ *     where its known blocks end, if those behind the snapshot that it began with are at least KEEP_BRANCH: there a
+ *     second sequence has left the first one's path, and a third may (Marconi, Pan et al. 2024, arXiv 2411.19379),
+ *     at a multiple of KEEP_ROLLING blocks: a running sequence has one such snapshot, which its next one replaces.
+ *
+ * At the first two a prompt's share of a step ends, so it needs up to two steps more.  A snapshot is given up with its
+ * block, or when all rows are in use and it was used least recently; a sequence's own rolling one goes first.
  *
  * Scores.  A sequence with sp.prompt_logprobs gets the log probability of each prompt token but the
  * first.  Row i of the prompt gives token i + 1, and such rows must be computed: cached blocks are
@@ -138,6 +148,9 @@ enum {
     LOOK_PAST = 64,
     EFFICIENT_TOKENS = 64, /* with fewer rows, products take longer per row on every device */
     LONG_STEP = 32,
+    KEEP_PROMPT = 8, /* blocks: see States */
+    KEEP_BRANCH = 4,
+    KEEP_ROLLING = 8,
 };
 
 /* Value of target_itl_us and max_step_us with which the scheduler derives them from measured times. */
@@ -151,7 +164,8 @@ struct sched_config {
     uint32_t max_ctx; /* prompt + new tokens of one sequence; then it ends with FINISH_LENGTH */
     uint32_t n_blocks, block_len;
     bool prefix_cache; /* share full blocks between requests; the samples of a request always do */
-    bool whole_sequences;  /* the model has states beside the blocks: see Blocks */
+    bool has_states;   /* the model has states beside the blocks: see States */
+    uint32_t n_snapshots;  /* of states, that the ranks keep; 0 unless has_states */
     uint32_t max_inflight; /* most steps planned and not committed: 1 (0 means 1) or 2 */
     uint32_t overtake;     /* rounds (arrivals) that a level of priority is worth; 0 = strict */
 
@@ -245,6 +259,7 @@ struct sched_stats {
     uint64_t waiting_tokens;
     uint32_t blocks_total; /* = free + held + cached */
     uint32_t blocks_free, blocks_held, blocks_cached;
+    uint32_t snapshots_total, snapshots_known;
     uint64_t preemptions; /* because blocks ran out */
     uint64_t pauses;      /* at the end of a turn, or for a sequence of higher priority */
     uint64_t steps, tokens_computed, tokens_cached;

@@ -157,6 +157,8 @@ static void leave_ranks(struct sched *s, struct seq *q, bool close)
     q->chain = 0;
     q->pos = 0;
     q->done = 0;
+    q->keep_branch = 0;
+    q->keep_prompt = 0;
     if (close) {
         assert(s->n_closes < s->cfg.max_seqs);
         s->closes[s->n_closes++] = q->req.seq_id;
@@ -212,7 +214,7 @@ void seq_drop(struct sched *s, int32_t i)
 
 bool seq_shares(const struct sched *s, const struct seq *q)
 {
-    return !sample_whole(&q->req.sp) && !s->cfg.whole_sequences &&
+    return !sample_whole(&q->req.sp) && may_share(s) &&
            (s->cfg.prefix_cache || q->req.group_id != 0);
 }
 
@@ -223,4 +225,33 @@ struct prefix_key seq_key(const struct sched *s, const struct seq *q)
         .group = s->cfg.prefix_cache ? 0 : q->req.group_id,
         .parent = q->chain,
     };
+}
+
+struct known_prefix seq_known_prefix(const struct sched *s, const struct seq *q, int32_t *table)
+{
+    struct known_prefix k = {0};
+    struct seq at = *q; /* for its chain */
+    uint32_t bl = s->cfg.block_len, n_idle = 0,
+             most = blocks_to_share(s, &q->req.sp, (q->n_known - 1) / bl);
+    if (q->scored < seq_rows_to_score(q) && most > q->scored / bl)
+        most = q->scored / bl;
+    at.chain = 0;
+    while (seq_shares(s, q) && k.n_all < most) {
+        struct prefix_key key = seq_key(s, &at);
+        int32_t b = prefix_find(&s->pool, &key, q->req.tokens + (size_t)k.n_all * bl);
+        if (b < 0)
+            break;
+        if (table)
+            table[k.n_all] = b;
+        n_idle += s->pool.blocks[b].n_refs == 0;
+        at.chain = s->pool.blocks[b].prefix_id;
+        k.n_all++;
+        int32_t row = snapshot_find(&s->pool.snapshots, b);
+        if (s->cfg.has_states && row < 0)
+            continue;
+        k.n = k.n_all;
+        k.n_idle = n_idle;
+        k.snapshot = (uint32_t)(row + 1);
+    }
+    return k;
 }

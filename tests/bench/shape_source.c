@@ -34,6 +34,16 @@ static const struct shape {
                "\"routed_scaling_factor\":1.0,\"vocab_size\":102400,"
                "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0,"
                "\"hidden_act\":\"silu\"}"},
+    /* Qwen3.5's layers with a dense feed-forward block */
+    {"delta-1b",
+     "{\"architectures\":[\"Qwen3_5ForCausalLM\"],\"model_type\":\"qwen3_5_text\",\"hidden_size\":"
+     "2048,"
+     "\"intermediate_size\":6144,\"num_hidden_layers\":20,\"num_attention_heads\":16,"
+     "\"num_key_value_heads\":2,\"head_dim\":256,\"linear_num_key_heads\":16,"
+     "\"linear_num_value_heads\":16,\"linear_key_head_dim\":128,\"linear_value_head_dim\":128,"
+     "\"linear_conv_kernel_dim\":4,\"full_attention_interval\":4,\"vocab_size\":151936,"
+     "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-6,\"rope_theta\":1000000.0,"
+     "\"partial_rotary_factor\":0.25,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\"}"},
     {"200m",
      "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":768,\"intermediate_size\":2048,"
      "\"num_hidden_layers\":26,\"num_attention_heads\":12,\"num_key_value_heads\":4,"
@@ -50,14 +60,14 @@ static const struct shape {
 
 const char *shape_names(void)
 {
-    return "llama-3.2-1b qwen3-0.6b mla-1b 200m tiny";
+    return "llama-3.2-1b qwen3-0.6b mla-1b delta-1b 200m tiny";
 }
 
 struct shape_tensor {
     char name[MAX_NAME];
     enum dtype type;
     int32_t n_dims;
-    uint64_t shape[2];
+    uint64_t shape[3];
     size_t n_bytes;
 };
 
@@ -113,20 +123,22 @@ static enum status add_tensor(struct shape_source *s, const struct model_config 
     const char *mark = strchr(rule->name, '#');
     uint64_t rows = (uint64_t)model_axis(mc, rule->rows);
     uint64_t cols = (uint64_t)model_axis(mc, rule->cols);
-    if (rule->fused == FUSED_KV_B) {
+    if (rule->fused != FUSED_NO)
         rows = (uint64_t)model_fused_rows(mc, id, &first);
+    if (rule->fused == FUSED_KV_B)
         cols = (uint64_t)mc->kv_rank;
-    }
     const struct quant_form *f = quant_form(type);
     if (mark)
         snprintf(t->name, sizeof t->name, "%.*s%d%s", (int)(mark - rule->name), rule->name, layer,
                  mark + 1);
     else
         snprintf(t->name, sizeof t->name, "%s", rule->name);
-    t->type = rule->rows == AX_ONE ? DT_F32 : type;
-    t->n_dims = rule->rows == AX_ONE ? 1 : 2;
-    t->shape[0] = t->n_dims == 1 ? cols : rows;
-    t->shape[1] = cols;
+    bool vector = rule->rows == AX_ONE, conv = id == TN_DELTA_CONV;
+    t->type = vector || conv ? DT_F32 : type;
+    t->n_dims = vector ? 1 : conv ? 3 : 2;
+    t->shape[0] = vector ? cols : rows;
+    t->shape[1] = conv ? 1 : cols;
+    t->shape[2] = cols;
     t->n_bytes = type_bytes(t->type, (size_t)rows * (size_t)cols);
     if (t->n_dims == 2 && f && cols % (uint64_t)f->block)
         FAIL(ST_UNSUPPORTED, "tensor %s: rows of %llu elements are not whole blocks of %s", t->name,
@@ -152,6 +164,16 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct shape_tensor *)a)->name, ((const struct shape_tensor *)b)->name);
 }
 
+/* Is the tensor one that another one of the layer has listed? */
+static bool is_part(const struct model_config *mc, enum tensor_id id)
+{
+    const char *name = mc->arch->tensor[id].name;
+    for (int i = 0; i < (int)id; i++)
+        if (model_has(mc, (enum tensor_id)i) && strcmp(mc->arch->tensor[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static enum status list_tensors(struct shape_source *s, const struct model_config *mc,
                                 enum dtype type, enum dtype head_type)
 {
@@ -161,7 +183,7 @@ static enum status list_tensors(struct shape_source *s, const struct model_confi
     for (int32_t layer = 0; layer < mc->n_layers; layer++)
         for (int i = 0; i < TN_N; i++) {
             enum tensor_id id = (enum tensor_id)i;
-            if (!model_has(mc, id) || id == TN_V_B) /* a part of TN_K_B's tensor */
+            if (!model_layer_has(mc, id, layer) || is_part(mc, id))
                 continue;
             const struct tensor_rule *rule = &mc->arch->tensor[id];
             if (strchr(rule->name, '#') || layer == 0)

@@ -52,10 +52,14 @@ enum status model_cost(struct model_cost *out, struct loader *ld, struct backend
     double entry = (double)dtype_size(kv_dtype) * mc->d_head + (scaled ? sizeof(float) : 0);
     double entries = mc->kv_rank ? 1 : 2; /* latent attention: values are a part of the keys */
     double value = mc->kv_rank ? mc->kv_rank : mc->d_head;
+    double layers = model_n_attention(mc), deltas = model_n_delta(mc);
+    double state = deltas * mc->n_delta_v * mc->d_delta_k * mc->d_delta_v;
     *out =
-        (struct model_cost){.kv_bytes = entries * mc->n_layers * mc->n_kv * entry,
+        (struct model_cost){.kv_bytes = entries * layers * mc->n_kv * entry,
                             .unchosen = mc->n_experts ? 1 - (double)mc->top_k / mc->n_experts : 0,
-                            .attn_macs = mc->n_layers * mc->n_q * (mc->d_head + value)};
+                            .attn_macs = layers * mc->n_q * (mc->d_head + value),
+                            .state_bytes = 2 * sizeof(float) * state,
+                            .layer_macs = 4 * state};
     for (int r = 0; r < world; r++) {
         struct shard sh;
         TRY(shard_plan(&sh, mc, r, world));
@@ -64,12 +68,12 @@ enum status model_cost(struct model_cost *out, struct loader *ld, struct backend
     return ST_OK;
 }
 
-static void add_step(struct step_cost *c, const struct model_cost *m, double tokens, double rows,
-                     double keys_read, double pairs)
+static void add_step(struct step_cost *c, const struct model_cost *m, double seqs, double tokens,
+                     double rows, double keys_read, double pairs)
 {
     c->weight_bytes += m->layer_bytes + (rows > 0 ? m->head_bytes : 0);
     c->weight_bytes += m->expert_bytes * (1 - pow(m->unchosen, tokens));
-    c->kv_bytes += keys_read * m->kv_bytes;
+    c->kv_bytes += keys_read * m->kv_bytes + seqs * m->state_bytes;
     c->ops += 2 * (tokens * m->layer_macs + rows * m->head_macs + pairs * m->attn_macs);
 }
 
@@ -79,7 +83,7 @@ struct step_cost prefill_cost(const struct model_cost *m, int32_t n, int32_t con
     for (int32_t at = 0, k; at < n; at += k) {
         k = n - at < chunk ? n - at : chunk;
         double before = (double)context + at; /* token i of the chunk sees before + i + 1 keys */
-        add_step(&c, m, k, at + k == n, before + k, k * before + 0.5 * k * (k + 1.0));
+        add_step(&c, m, 1, k, at + k == n, before + k, k * before + 0.5 * k * (k + 1.0));
     }
     return c;
 }
@@ -89,7 +93,7 @@ struct step_cost decode_cost(const struct model_cost *m, int32_t n, int32_t seqs
     struct step_cost c = {0};
     for (int32_t i = 0; i < n; i++) {
         double keys = (double)seqs * ((double)context + i + 1);
-        add_step(&c, m, seqs, seqs, keys, keys);
+        add_step(&c, m, seqs, seqs, seqs, keys, keys);
     }
     return c;
 }

@@ -14,7 +14,9 @@ struct model_cost {
                                        its tokens chose, counted as if each chose at random */
     double unchosen;                /* share of the experts that a token does not choose */
     double kv_bytes;                /* of a token's entries over all layers, K and V */
-    double attn_macs;               /* for a token and a key that it sees, over all layers */
+    double
+        state_bytes; /* of a sequence's states of gated delta nets, read and written in each step */
+    double attn_macs; /* for a token and a key that it sees, over all layers */
 };
 
 MUST_CHECK enum status model_cost(struct model_cost *out, struct loader *ld, struct backend *be,

@@ -128,15 +128,18 @@ static enum status open_seqs(struct step_rig *r, const struct step_row *row)
     void *entries = malloc(bytes + 1);
     float *scale = malloc((len * (size_t)mc->n_kv + 1) * sizeof *scale);
     struct engine_kv *kv = calloc(n_layers, sizeof *kv);
+    size_t conv, rule;
+    engine_state_sizes(r->engine, &conv, &rule);
+    float *state = calloc(conv + rule + 1, sizeof *state);
     enum status st = ST_OK;
-    if (!entries || !scale || !kv)
+    if (!entries || !scale || !kv || !state)
         st = status_fail(ST_NOMEM, __FILE__, __LINE__, "no memory for a context");
     if (st == ST_OK)
         fill_entries(entries, bytes / dtype_size(r->dc.kv_dtype), r->dc.kv_dtype);
     for (size_t i = 0; st == ST_OK && i < len * (size_t)mc->n_kv; i++)
         scale[i] = 0x1p-8f;
     for (size_t i = 0; st == ST_OK && i < n_layers; i++)
-        kv[i] = (struct engine_kv){entries, entries, scale, scale};
+        kv[i] = (struct engine_kv){entries, entries, scale, scale, state, state};
     for (int32_t s = 0; st == ST_OK && s < row->seqs; s++) {
         st = engine_init_kv_cache(r->engine, (uint64_t)s, kv, row->context);
         if (st == ST_OK)
@@ -144,6 +147,7 @@ static enum status open_seqs(struct step_rig *r, const struct step_row *row)
     }
     free(entries);
     free(scale);
+    free(state);
     free(kv);
     return st;
 }
@@ -160,27 +164,24 @@ static enum status run_decode(struct step_rig *r, const struct step_row *row)
     return ST_OK;
 }
 
-/* One repetition, after which every sequence is as before. */
 static enum status run_once(struct step_rig *r, const struct step_row *row, double *seconds)
 {
+    TRY(open_seqs(r, row));
     uint64_t begin = bench_now_ns();
     if (row->kind == ROW_DECODE)
         TRY(run_decode(r, row));
     else
         TRY(engine_prefill(r->engine, 0, r->tokens, row->n, r->logits));
     *seconds = (double)(bench_now_ns() - begin) * 1e-9;
-    for (int32_t s = 0; s < row->seqs; s++)
-        TRY(engine_truncate_kv(r->engine, (uint64_t)s, row->context));
+    engine_reset(r->engine);
     return ST_OK;
 }
 
 enum status step_rig_run(struct step_rig *r, struct step_row *row)
 {
     double warm_up;
-    TRY(open_seqs(r, row));
     TRY(run_once(r, row, &warm_up));
     for (int i = 0; i < r->cfg.reps; i++)
         TRY(run_once(r, row, &row->seconds[i]));
-    engine_reset(r->engine);
     return ST_OK;
 }

@@ -245,11 +245,44 @@ def http_is_served_and_started_again():
         (pid,) = gateways()
         os.kill(pid, signal.SIGKILL)
         tap.wait_for(lambda: len(address()) == 2 and ready(address()[1]), "the gateway is started again")
+        tap.wait_for(lambda: f"HTTP at http://{address()[1]}/v1" in c.log(), "its new address is said")
         assert models(address()[1]) == ["demo-model"]
         pids = children(c.serve.pid)
         c.serve.send_signal(signal.SIGTERM)
         assert c.serve.wait(tap.LIMIT) == 0
         assert gone(pids)
+
+
+@tap.case
+def http_is_said_when_it_listens():
+    """A gateway that takes long to start, and one that ends before all is ready: no address at which nothing listens."""
+    slow = """#!/bin/sh
+while [ ! -e "$0.go" ]; do sleep 0.05; done
+rm "$0.go"
+exec "$0.real" "$@"
+"""
+    with temp_dir.folder() as folder:
+        folder = pathlib.Path(folder)
+        for program in ("ingot-coordinator", "ingot-worker"):
+            (folder / program).symlink_to(BIN / program)
+        (folder / "ingot-gateway.real").symlink_to(BIN / "ingot-gateway")
+        (folder / "ingot-gateway").write_text(slow)
+        (folder / "ingot-gateway").chmod(0o755)
+        shutil.copy(INGOT, folder / "ingot")  # it looks beside itself
+        go = folder / "ingot-gateway.go"
+        with Cluster(DEMO, threads=1, http="127.0.0.1:0", program=folder / "ingot") as c:
+            assert c.clients[0].generate(text=b"a", max_tokens=2).finish
+            assert "Ready at" not in c.log() and "HTTP at" not in c.log()
+            go.touch()
+            at = tap.wait_for(lambda: re.search(r"HTTP at http://(\S+)/v1", c.log()), "the address is printed").group(1)
+            with socket.create_connection(at.split(":"), timeout=tap.LIMIT):
+                pass
+            (gateway,) = (p for p in children(c.serve.pid) if "ingot-gateway" in command_of(p))
+            os.kill(gateway, signal.SIGKILL)
+            tap.wait_for(lambda: "starting it again" in c.log(), "it is missed")
+            assert c.log().count("HTTP at") == 1
+            go.touch()
+            tap.wait_for(lambda: c.log().count("HTTP at") == 2, "its new address is said")
 
 
 def ready(at):
@@ -267,8 +300,8 @@ def a_taken_port_of_http_is_said():
         s.listen()
         at = f"127.0.0.1:{s.getsockname()[1]}"
         with Cluster(DEMO, threads=1, http=at) as c:
-            tap.wait_for(lambda: f"{at} is in use: serving goes on without HTTP" in c.log(), "it is said")
-            tap.wait_for(lambda: "Ready at" in c.log(), "it serves")
+            tap.wait_for(lambda: f"serving goes on without HTTP: {at} is in use" in c.log(), "it is said")
+            tap.wait_for(lambda: "Ready at" in c.log() and f"No HTTP: {at} is in use" in c.log(), "it serves")
             assert c.clients[0].generate(text=b"a", max_tokens=2).finish
             assert "HTTP at" not in c.log()
     for address in ("nonsense", "0.0.0.0:0"):

@@ -43,10 +43,11 @@ def oracle_alone_plain_path():
     assert len(set(oracle)) > len(REQUESTS) // 2, "the requests must differ"
 
 
-def twice_with_the_prefix_cache():
+def again_with_the_prefix_cache():
+    """The third time also a model with states has hits: the second time it keeps them where prompts begin alike."""
     with Parts(MODEL) as c:
-        check(c.clients[0].answers(REQUESTS), "first")
-        check(c.clients[0].answers(REQUESTS), "second")
+        for time in ("first", "second", "third"):
+            check(c.clients[0].answers(REQUESTS), time)
         assert (c.clients[0].call("Stats")[1].prefix_hits > 0) == SHARES
 
 
@@ -87,6 +88,6 @@ def register(model, border, shares=True):
     """The cases with this model; shares: prompts take blocks from the prefix cache."""
     global MODEL, REQUESTS, SHARES
     MODEL, REQUESTS, SHARES = model, requests(border), shares
-    for case in (oracle_alone_plain_path, twice_with_the_prefix_cache, ranks_and_small_steps, preempted,
+    for case in (oracle_alone_plain_path, again_with_the_prefix_cache, ranks_and_small_steps, preempted,
                  a_rank_is_killed):
         tap.case(case)

@@ -10,7 +10,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
-from cluster import model  # noqa: E402
+from cluster import model, mpirun_command  # noqa: E402
 from emulated_cases import Emulated  # noqa: E402
 from experts_model import make_mixture  # noqa: E402
 
@@ -79,6 +79,33 @@ def a_device_that_is_not_there():
     r = subprocess.run([REAL / "emulated" / "ingot-worker", "--backend", "cuda", "--device", "3", "--inspect",
                         "--model", need("stories260K")], capture_output=True, text=True, timeout=tap.LIMIT)
     assert r.returncode == 3 and "device 3, there is 1" in r.stderr, (r.returncode, r.stderr)
+
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/models/llama-gqa"
+
+
+def two_ranks(visible, *options):
+    """What two ranks say whose plan does not fit; visible: CUDA_VISIBLE_DEVICES by a rank's number on its host."""
+    worker = REAL / "emulated" / "ingot-worker"
+    command = mpirun_command(2) + ["sh", "-c", visible + ' exec "$0" "$@"', worker, "--backend", "cuda", "--model", GOLDEN,
+                                   "--connect", "ipc:///nonexistent/x", "--kv-memory", "1T", "--coll", "mpi", *options]
+    r = subprocess.run(command, capture_output=True, text=True, timeout=tap.LIMIT)
+    return r.stdout + r.stderr
+
+
+@tap.case
+def ranks_that_see_different_gpus_do_not_share_them():
+    """As Slurm gives them: each rank sees one GPU, which is its number 0."""
+    if not (REAL / "emulated" / "ingot-worker").exists():
+        raise tap.Skip("ingot-worker-emulated is not built")
+    own = "CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK"
+    for options in [], ["--device", "0"]:
+        said = two_ranks(own, *options)
+        assert "8192 of 8192 MiB free on CUDA 0" in said and "4096 of" not in said, said
+    said = two_ranks("", "--device", "0")
+    assert "4096 of 8192 MiB free on CUDA 0" in said, said
+    said = two_ranks("CUDA_VISIBLE_DEVICES=3")
+    assert "have the same GPU (0000:04:00.0, GPU-" in said and "--device N" in said, said
 
 
 tap.main()

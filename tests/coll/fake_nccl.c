@@ -10,6 +10,13 @@
 
 #include <nccl.h>
 
+/* Calls so far, of all ranks: connecting, sums, gathers, broadcasts. */
+struct fake_nccl_calls {
+    int joined, sums, gathers, broadcasts;
+};
+struct fake_nccl_calls fake_nccl_calls(void);
+static struct fake_nccl_calls calls;
+
 enum { MAX_WORLD = 16, MAX_GROUPS = 64, FAULT_AFTER = 1 };
 enum kind { REDUCE, GATHER, BROADCAST };
 
@@ -98,6 +105,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int world, ncclUniqueId id
         c->g->world = world;
     }
     c->g->joined++;
+    calls.joined++;
     c->rank = rank;
     pthread_mutex_unlock(&lock);
     *comm = c;
@@ -152,11 +160,22 @@ static void carry_out(struct group *g, enum kind kind, size_t n, int root)
     }
 }
 
+struct fake_nccl_calls fake_nccl_calls(void)
+{
+    pthread_mutex_lock(&lock);
+    struct fake_nccl_calls now = calls;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
 static ncclResult_t post(ncclComm_t c, enum kind kind, const void *from, void *to, size_t n,
                          int root)
 {
     struct group *g = c->g;
     pthread_mutex_lock(&lock);
+    calls.sums += kind == REDUCE;
+    calls.gathers += kind == GATHER;
+    calls.broadcasts += kind == BROADCAST;
     g->of[c->rank].from = from;
     g->of[c->rank].to = to;
     c->calls++;

@@ -40,8 +40,12 @@ set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
 ingot_test(coll_nccl ${COLL_DIR}/test_nccl.c ${COLL_SUITE} ${COLL_NCCL}
   LIBS ingot_coll ingot_backends Threads::Threads ${CMAKE_DL_LIBS} LABEL coll)
 ingot_emulated(coll_nccl)
+ingot_test(coll_nccl_open ${COLL_DIR}/test_nccl_open.c ${COLL_DIR}/thread_control.c ${COLL_NCCL}
+  LIBS ingot_coll ingot_backends Threads::Threads ${CMAKE_DL_LIBS} LABEL coll)
+ingot_emulated(coll_nccl_open)
 add_dependencies(coll_nccl fake_nccl)
-foreach(target fake_nccl coll_nccl)
+add_dependencies(coll_nccl_open fake_nccl)
+foreach(target fake_nccl coll_nccl coll_nccl_open)
   target_include_directories(${target} BEFORE PRIVATE ${COLL_DIR}/stand_in ${CMAKE_SOURCE_DIR}/tests/emulator)
 endforeach()
-set_property(TEST coll_nccl APPEND PROPERTY ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake_nccl")
+set_property(TEST coll_nccl coll_nccl_open APPEND PROPERTY ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake_nccl")

@@ -59,17 +59,28 @@ typedef struct {
     char reserved[64];
 } cudaIpcMemHandle_t;
 
+typedef struct {
+    char bytes[16];
+} cudaUUID_t;
+
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
 };
 
+struct cudaFuncAttributes {
+    int ptxVersion, binaryVersion;
+};
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceSynchronize(void);
@@ -124,10 +135,14 @@ const char *cudaGetErrorName(cudaError_t e);
  * switch between warps at random, so that a missing barrier shows.  Also read once from the
  * environment's INGOT_EMULATE_SEED. */
 void emulator_seed(uint64_t seed);
-/* Devices that cudaGetDeviceCount sees; 0: cudaErrorInsufficientDriver, as without a driver. */
+/* Devices that cudaGetDeviceCount sees; 0: cudaErrorInsufficientDriver, as without a driver.  Without a
+ * call: one, or those of the environment's CUDA_VISIBLE_DEVICES, which are numbers (0 to 7). */
 void emulator_devices(int n);
 /* Bytes that cudaMalloc gives out before cudaErrorMemoryAllocation. */
 void emulator_memory(size_t bytes);
+/* The virtual architecture of the PTX that the "driver" has loaded, for a device of 9.0: 90 at first;
+ * 80: PTX for an older device, translated for this one. */
+void emulator_ptx(int version);
 /* The n-th kernel launch from now on fails with cudaErrorLaunchFailure; 0: none. */
 void emulator_fail_launch(int n);
 /* On: work runs as late and as early as CUDA allows.  Streams that have had a kernel are late: what
@@ -143,6 +158,7 @@ uint64_t emulator_launches(void);
 struct emulator_calls {
     uint64_t allocations; /* of device and pinned memory */
     uint64_t kernels;     /* launched, neither recorded nor as a part of a graph */
+    uint64_t early;       /* launched or recorded with the attribute of programmatic launch */
     uint64_t graphs;      /* launched */
     uint64_t to_device, to_host, on_device, sets; /* copies and memsets that have run */
     uint64_t pending;                             /* what waits in late streams */

@@ -39,7 +39,7 @@ static struct {
     size_t limit = (size_t)8 << 30, used = 0;
     std::map<void *, size_t> blocks;
     struct emulator_calls counts = {};
-    int devices = 1;
+    int devices = -1, ptx = 90; /* devices -1: as CUDA_VISIBLE_DEVICES says */
     bool deferring = false;
     std::atomic<uint64_t> seed{0}, launches{0};
     std::atomic<int> fail_launch{0};
@@ -51,6 +51,31 @@ static struct {
 static thread_local cudaError_t last = cudaSuccess;
 static thread_local struct emulated_stream *capturing;
 static thread_local int current_device;
+
+/* Which of the machine's devices are seen: "2", "1,0". */
+static const char *visible()
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    return gpu.devices < 0 && list && list[0] ? list : nullptr;
+}
+
+static int n_devices()
+{
+    const char *list = visible();
+    int n = gpu.devices < 0 ? 1 : gpu.devices;
+    for (const char *p = list; p && *p; p++)
+        n += *p == ',';
+    return n;
+}
+
+/* The machine's number of a device that the process sees. */
+static int machine_number(int device)
+{
+    const char *list = visible();
+    for (int i = 0; list && i < device; i++)
+        list = strchr(list, ',') + 1;
+    return list ? atoi(list) : device;
+}
 
 static cudaError_t result(cudaError_t e)
 {
@@ -99,16 +124,17 @@ static void count_copy(const void *dst, const void *src)
     count(!on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
 }
 
-/* Runs what waits in the stream's queue up to number `at`. */
+/* Runs what waits in the stream's queue up to number `at`; nothing runs any more after a fault. */
 static cudaError_t run_to(cudaStream_t s, uint64_t at)
 {
     cudaError_t e = cudaSuccess;
-    while (s->n_run < at && e == cudaSuccess) {
+    while (s->n_run < at) {
         std::function<cudaError_t()> work = std::move(s->queue.front());
         s->queue.pop_front();
         s->n_run++;
         gpu.counts.pending--;
-        e = work();
+        if (gpu.sticky == cudaSuccess)
+            e = work();
     }
     return e;
 }
@@ -152,6 +178,8 @@ cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_
 {
     if (s && !s->capture)
         count(&gpu.counts.kernels);
+    if (dependent)
+        count(&gpu.counts.early);
     if (s)
         make_late(s);
     return enqueue(s, [=]() {
@@ -177,6 +205,11 @@ void emulator_seed(uint64_t seed)
 void emulator_devices(int n)
 {
     gpu.devices = n;
+}
+
+void emulator_ptx(int version)
+{
+    gpu.ptx = version;
 }
 
 void emulator_memory(size_t bytes)
@@ -220,15 +253,30 @@ size_t emulator_in_use(size_t *n_blocks)
     return gpu.used;
 }
 
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+    attr->ptxVersion = gpu.ptx;
+    attr->binaryVersion = 90;
+    return result(func ? cudaSuccess : cudaErrorInvalidValue);
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = gpu.devices;
-    return result(gpu.devices > 0 ? cudaSuccess : cudaErrorInsufficientDriver);
+    *n = n_devices();
+    return result(*n > 0 ? cudaSuccess : cudaErrorInsufficientDriver);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
+{
+    if (device < 0 || device >= n_devices())
+        return result(cudaErrorInvalidDevice);
+    snprintf(out, (size_t)size, "0000:%02x:00.0", machine_number(device) + 1);
+    return result(cudaSuccess);
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    if (device < 0 || device >= gpu.devices)
+    if (device < 0 || device >= n_devices())
         return result(cudaErrorInvalidDevice);
     current_device = device;
     return result(cudaSuccess);
@@ -242,7 +290,7 @@ cudaError_t cudaGetDevice(int *device)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
-    if (device < 0 || device >= gpu.devices)
+    if (device < 0 || device >= n_devices())
         return result(cudaErrorInvalidDevice);
     *value = attr == cudaDevAttrMultiProcessorCount            ? 4
              : attr == cudaDevAttrComputeCapabilityMajor       ? 9
@@ -253,11 +301,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
-    if (device < 0 || device >= gpu.devices)
+    if (device < 0 || device >= n_devices())
         return result(cudaErrorInvalidDevice);
     *prop = {};
     snprintf(prop->name, sizeof prop->name, "emulated GPU");
     prop->totalGlobalMem = gpu.limit;
+    prop->uuid.bytes[15] = (char)machine_number(device);
     prop->major = 9;
     prop->multiProcessorCount = 4;
     return result(cudaSuccess);
@@ -289,7 +338,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = gpu.devices > 0 ? 13000 : 0;
+    *version = n_devices() > 0 ? 13000 : 0;
     return result(cudaSuccess);
 }
 

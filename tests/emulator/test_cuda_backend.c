@@ -67,6 +67,33 @@ Test(cuda, opening)
     cr_assert_not_null(strstr(backend_names(), "cuda"));
 }
 
+static void check_device(struct backend_config cfg, int ordinal, const char *bus, const char *uuid)
+{
+    struct backend_info info;
+    struct backend *be = NULL;
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    backend_ops_of(be)->info(be, &info);
+    cr_assert_eq(cuda_ordinal(be), ordinal);
+    cr_assert_str_eq(info.bus, bus);
+    cr_assert_str_eq(info.uuid, uuid);
+    backend_ops_of(be)->close(be);
+}
+
+/* A launcher may show each rank its own GPU only, as number 0. */
+Test(cuda, a_device_is_known_by_its_place)
+{
+    struct backend_config third = {.device = 2, .by_rank = true}, second = {.device = 1};
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    check_device((struct backend_config){0}, 0, "0000:01:00.0",
+                 "GPU-00000000-0000-0000-0000-000000000000");
+    setenv("CUDA_VISIBLE_DEVICES", "5", 1);
+    check_device(third, 0, "0000:06:00.0", "GPU-00000000-0000-0000-0000-000000000005");
+    check_refused(second, ST_RANGE, "device 1, there is 1"); /* asked for by number */
+    setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+    check_refused(third, ST_RANGE, "device 2, there are 2");
+    check_device(second, 1, "0000:02:00.0", "GPU-00000000-0000-0000-0000-000000000001");
+}
+
 Test(cuda, what_cannot_be_opened)
 {
     size_t before, after, total;
@@ -385,6 +412,64 @@ Test(cuda, a_failed_kernel_is_named_and_stays)
     check_says("told to fail");
     cr_assert_eq(op->add(be, v, v, 1.0f), ST_DEVICE); /* as after a real fault: until the end */
     cr_assert_eq(op->sync(be), ST_DEVICE);
+    op->free(be, b);
+    op->close(be);
+}
+
+/* Programmatic launch is for code that waits: PTX for compute_80 has no griddepcontrol, also when it was
+ * translated for a newer device. */
+Test(cuda, only_code_that_waits_begins_early)
+{
+    static const struct {
+        int ptx;
+        bool early;
+    } rows[] = {{80, false}, {89, false}, {90, true}, {100, true}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        emulator_ptx(rows[i].ptx);
+        struct backend *be = open_gpu();
+        const struct backend_ops *op = backend_ops_of(be);
+        struct graph *g = NULL;
+        struct buf *b;
+        cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
+        struct view v = f32_view(b, 0, 4, 16, 16);
+        struct emulator_calls before = emulator_counts();
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK, "%s", status_detail());
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+        cr_assert_eq(op->graph_begin(be), ST_OK);
+        cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+        cr_assert_eq(op->graph_end(be, &g), ST_OK);
+        cr_assert_eq(emulator_counts().early - before.early, rows[i].early ? 3 : 0, "PTX %d",
+                     rows[i].ptx);
+        op->graph_free(be, g);
+        op->free(be, b);
+        op->close(be);
+    }
+}
+
+/* The fault of a kernel arrives at a wait, behind launches that were accepted. */
+Test(cuda, a_late_fault_names_the_kernels_under_way)
+{
+    struct backend *be = open_gpu();
+    const struct backend_ops *op = backend_ops_of(be);
+    struct buf *b;
+    bool passed = false;
+    cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &b), ST_OK);
+    struct view v = f32_view(b, 0, 4, 16, 16);
+    emulator_defer(true);
+    cr_assert_eq(op->soft_cap(be, v, 3.0f), ST_OK); /* ended, and not named below */
+    cr_assert_eq(op->event_mark(be, 2), ST_OK);
+    cr_assert_eq(op->event_wait(be, 2, 1000000, &passed), ST_OK);
+    cr_assert(passed);
+    emulator_fail_launch(2);
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_OK);
+    cr_assert_eq(op->scale(be, v, 2.0f), ST_OK);
+    cr_assert_eq(op->scale(be, v, 2.0f), ST_OK);
+    cr_assert_eq(op->sync(be), ST_DEVICE);
+    check_says("told to fail");
+    check_says("under way: 3 kernels, from add_kernel to scale_kernel");
+    cr_assert_eq(op->add(be, v, v, 1.0f), ST_DEVICE);
+    check_says("under way: 3 kernels");
+    emulator_defer(false);
     op->free(be, b);
     op->close(be);
 }

@@ -8,6 +8,7 @@
 #include "bench/shape_source.h"
 #include "effort.h"
 #include "gpu/rank_rig.h"
+#include "worker/model/memory.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -86,6 +87,44 @@ Test(rank_cuda, latent_attention_is_refused_by_name)
                            status_text());
         rank_rig_close(&r);
     }
+}
+
+/* One matrix fragment has 16 rows: known at load, not at the first step. */
+Test(rank_cuda, too_many_heads_that_share_keys_are_refused_at_load)
+{
+    struct rank_rig r;
+    MUST(rank_rig_plan(&r, golden("llama-gqa"), "off", "strict"));
+    struct model_config mc = *loader_config(r.ld);
+    struct decoder_config dc = r.plan.dc;
+    mc.n_kv = 1;
+    dc.kv_dtype = DT_F16;
+    mc.n_q = 16;
+    MUST(decoder_config_check(&dc, &mc, r.be));
+    mc.n_q = 17;
+    cr_assert_eq(decoder_config_check(&dc, &mc, r.be), ST_UNSUPPORTED);
+    cr_assert_not_null(strstr(status_text(), "17 query heads share a key/value head"), "%s",
+                       status_text());
+    dc.kv_dtype = DT_F32;
+    MUST(decoder_config_check(&dc, &mc, r.be));
+    rank_rig_close(&r);
+}
+
+/* Ranks that share a GPU divide its memory, whatever --device says. */
+Test(rank_cuda, the_memory_of_a_device_is_divided_among_its_ranks)
+{
+    struct rank_rig r;
+    MUST(rank_rig_plan(&r, golden("llama-gqa"), "off", "strict"));
+    struct shared_options opt = r.opt.shared;
+    for (int device = -1; device <= 0; device++)
+        for (int n = 1; n <= 2; n++) {
+            struct rank_plan p;
+            struct rank_place place = {.world = 2, .n_on_host = 2, .n_memory = n, .n_device = 2};
+            opt.device = device;
+            MUST(rank_plan_init(&p, &opt, &place, r.be, r.ld));
+            cr_assert_eq(p.free, p.info.mem_free / (size_t)n);
+            rank_plan_fini(&p);
+        }
+    rank_rig_close(&r);
 }
 
 /* ---- steps ---- */

@@ -24,10 +24,13 @@ def load(name):
 
 
 class Setup:
+    def __init__(self, *options):
+        self.options = options  # of the gateway
+
     def __enter__(self):
         self.stack = contextlib.ExitStack()
         self.cluster = self.stack.enter_context(Parts(DEMO))
-        self.gateway = self.stack.enter_context(Gateway("--connect", self.cluster.endpoint, "--api-key", KEY)).wait_ready()
+        self.gateway = self.stack.enter_context(Gateway("--connect", self.cluster.endpoint, "--api-key", KEY, *self.options)).wait_ready()
         self.url = f"http://127.0.0.1:{self.gateway.port}"
         return self
 

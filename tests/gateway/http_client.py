@@ -86,6 +86,13 @@ class Client:
             self.sock = context.wrap_socket(self.sock, server_hostname="localhost")
         self.buffer = b""
 
+    @classmethod
+    def of(cls, sock):
+        """Of a socket that is connected."""
+        c = cls.__new__(cls)
+        c.sock, c.buffer = sock, b""
+        return c
+
     def __enter__(self):
         return self
 

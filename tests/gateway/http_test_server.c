@@ -7,7 +7,7 @@
  *   /release        answers all who wait
  *   /flood          an endless stream, as fast as the client takes it; pauses when it is told to
  *   /abort          begins an answer and cuts the connection
- *   /bytes?N        N bytes at once
+ *   /bytes?N        N bytes at once, the text of 0 1 2 ... mod 10
  *   /counts         the server's counts, how many clients have gone, bytes of the largest flood
  *   /drain          drains the server; the program ends when the last connection has ended
  *
@@ -115,11 +115,11 @@ static void counts(struct http_reply *r)
 {
     char text[256];
     struct http_counts c = http_server_counts(server);
-    int n = snprintf(text, sizeof text,
-                     "{\"connections\":%zu,\"pending\":%zu,\"accepted\":%" PRIu64
-                     ",\"refused\":%" PRIu64 ",\"served\":%" PRIu64 ",\"gone\":%" PRIu64
-                     ",\"sent\":%" PRIu64 "}",
-                     c.connections, c.pending, c.accepted, c.refused, c.served, n_gone, most_sent);
+    int n = snprintf(
+        text, sizeof text,
+        "{\"connections\":%zu,\"pending\":%zu,\"accepted\":%" PRIu64 ",\"refused\":%" PRIu64
+        ",\"served\":%" PRIu64 ",\"gone\":%" PRIu64 ",\"sent\":%" PRIu64 ",\"output\":%zu}",
+        c.connections, c.pending, c.accepted, c.refused, c.served, n_gone, most_sent, c.output);
     http_reply_send(r, 200, "application/json", text, (size_t)n);
 }
 
@@ -139,6 +139,17 @@ static void stream(const struct http_request *q, struct http_reply *r, bool even
         http_reply_end(r);
     else
         wait_with(r)->begun = true;
+}
+
+static void bytes(const struct http_request *q, struct http_reply *r)
+{
+    struct text_buf body = {0};
+    size_t n = strtoul(q->query, NULL, 10);
+    if (text_buf_reserve(&body, n) != ST_OK)
+        exit(1);
+    for (; body.len < n; body.len++)
+        body.data[body.len] = (char)('0' + body.len % 10);
+    http_reply_give(r, 200, "application/octet-stream", &body);
 }
 
 static void on_request(void *ctx, const struct http_request *q, struct http_reply *r)
@@ -163,10 +174,7 @@ static void on_request(void *ctx, const struct http_request *q, struct http_repl
         (void)http_reply_chunk(r, "half", 4);
         http_reply_abort(r);
     } else if (strcmp(q->path, "/bytes") == 0) {
-        size_t n = strtoul(q->query, NULL, 10);
-        char *bytes = calloc(n ? n : 1, 1);
-        http_reply_send(r, 200, "application/octet-stream", bytes, bytes ? n : 0);
-        free(bytes);
+        bytes(q, r);
     } else if (strcmp(q->path, "/counts") == 0) {
         counts(r);
     } else if (strcmp(q->path, "/drain") == 0) {
@@ -193,11 +201,11 @@ static bool set_option(struct http_options *o, char *text, const char **origins,
     uint32_t *ms[] = {&o->idle_ms,  &o->head_ms,   &o->body_ms,
                       &o->stall_ms, &o->linger_ms, &o->comment_ms};
     size_t *sizes[] = {&o->max_connections, &o->max_body_memory, &o->max_output,
-                       &o->limits.max_body};
+                       &o->max_output_memory, &o->limits.max_body};
     static const char *const ms_names[] = {"idle_ms",  "head_ms",   "body_ms",
                                            "stall_ms", "linger_ms", "comment_ms"};
     static const char *const size_names[] = {"max_connections", "max_body_memory", "max_output",
-                                             "max_body"};
+                                             "max_output_memory", "max_body"};
     for (size_t i = 0; i < ARRAY_LEN(ms_names); i++)
         if (strcmp(text, ms_names[i]) == 0)
             *ms[i] = (uint32_t)atoi(value);

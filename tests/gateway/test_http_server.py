@@ -370,6 +370,26 @@ def a_client_that_takes_nothing_is_dropped():
             s.until(lambda x: x["gone"] == 1 and x["connections"] == 1)
 
 
+@tap.case
+def what_waits_for_all_clients_is_bounded():
+    """The connection for which most waits is cut; an answer that is large and read arrives whole, small ones at once."""
+    with Server("max_output_memory=40000000") as s, s.connect() as slow, s.connect() as slowest, s.connect() as reader:
+        for n in (0, 1, 65535, 65536, 1000000):
+            assert reader.get(f"/bytes?{n}").body == (b"0123456789" * (n // 10 + 1))[:n], n
+        slow.request("/bytes?25000000")
+        s.until(lambda n: n["output"] > 10000000)
+        slowest.request("/bytes?60000000")
+        s.until(lambda n: n["connections"] == 3)  # slow, reader and the one that asks
+        assert 10000000 < s.counts()["output"] < 25000000
+        try:
+            assert len(slowest.rest()) < 60000000
+        except ConnectionResetError:
+            pass
+        assert reader.get("/bytes?100000").status == 200
+        assert slow.answer().body == b"0123456789" * 2500000
+        s.until(lambda n: n["output"] == 0)
+
+
 # ---- time limits ----
 
 @tap.case

@@ -17,8 +17,8 @@ foreach(name table http_server http_access gateway access_log)
   ingot_script_test(${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py)
 endforeach()
 # the API before a coordinator and a worker: raw HTTP, then the clients that people use
-foreach(name answers anthropic bench_http client_anthropic client_langchain client_litellm client_ollama
-  client_openai clients embeddings forms grammar hostile keys metrics ollama openai openai_tokens prometheus responses resume
+foreach(name answer_memory answers anthropic bench_http client_anthropic client_langchain client_litellm client_matrix client_ollama
+  client_openai clients embeddings forms grammar hostile keys many_connections metrics ollama openai openai_tokens prometheus responses resume
   same_text shapes tokenize)
   ingot_script_test(gateway_${name} COMMAND ${INGOT_PYTHON} tests/gateway/test_${name}.py LABEL cluster)
 endforeach()

@@ -7,7 +7,8 @@ distribution of the PyPI package llama-cpp-python has one as vendor/llama.cpp). 
 converter's requirements.  Writes gguf/NAME.gguf beside this file, for every fixture in NAMES or those named.
 
 The converter runs unchanged but for its vocabulary: it knows tokenizers by the hash of what they encode, and the
-fixtures have no tokenizer.
+fixtures have no tokenizer. It gets config.json of GPT-NeoX as it is, because transformers 5 renames a key that the
+converter reads, and GPT-2's weights without the causal masks, of which this version knows no name.
 """
 
 import json
@@ -15,19 +16,24 @@ import pathlib
 import sys
 import tempfile
 
+from safetensors.torch import load_file, save_file
+
 HERE = pathlib.Path(__file__).parent
 NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", "mixtral", "qwen2", "qwen3", "qwen3moe",
          "gemma-plain-bf16", "gemma2-bf16", "gemma3-plain-bf16", "ministral3", "mistral3-vision", "phi3-long",
          "phi3-partial-bf16", "smollm3-bias-bf16", "granite", "granitemoe-bf16", "glm4", "exaone4",
          "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16", "minicpm3", "qwen3next", "qwen35", "qwen35-uneven-bf16",
-         "qwen35moe-bf16"]
+         "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16"]
 
 
 def folder(name, into):
     """The fixture with as many tokens in a tokenizer.json as it has embeddings: Gemma's are counted there."""
     source = HERE / "models" / name
     for f in source.iterdir():
-        if f.suffix in (".json", ".safetensors") and f.name != "expected.json":
+        if f.name == "model.safetensors" and name.startswith("gpt2"):
+            kept = {k: v for k, v in load_file(f).items() if not k.endswith((".attn.bias", ".attn.masked_bias"))}
+            save_file(kept, into / f.name, metadata={"format": "pt"})
+        elif f.suffix in (".json", ".safetensors") and f.name != "expected.json":
             (into / f.name).symlink_to(f.resolve())
     config = json.loads((source / "config.json").read_text())
     n = (config.get("text_config") or config)["vocab_size"]
@@ -50,10 +56,12 @@ def convert(name):
                 cls.set_vocab = lambda self: None
         if hasattr(base, "no_mtp"):  # the fixtures have no layers that predict further tokens
             base.no_mtp = True
+        if hparams["model_type"] == "gpt_neox":
+            hparams = json.loads((source / "config.json").read_text())
         out = HERE / "gguf" / f"{name}.gguf"
         out.parent.mkdir(exist_ok=True)
         kind = gguf.LlamaFileType.MOSTLY_BF16 if name.endswith("bf16") else gguf.LlamaFileType.ALL_F32
-        base(source, kind, out, eager=True, model_name=name).write()
+        base(source, kind, out, eager=True, model_name=name, hparams=hparams).write()
         print(f"{name:24} {out.stat().st_size:8} bytes", flush=True)
 
 

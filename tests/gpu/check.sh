@@ -89,7 +89,7 @@ make_programs() {
   local to=$1 p
   command -v nvcc >/dev/null || { echo "check.sh: --prebuilt: no nvcc here" >&2; exit 1; }
   mkdir -p "$to"
-  configure_and_build '80-real;90a-real;100-real;80-virtual' -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
+  configure_and_build '80-real;90a-real;100-real;90-virtual' -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
     -DCMAKE_EXE_LINKER_FLAGS='-static-libstdc++ -static-libgcc' -DCMAKE_BUILD_TYPE=Bundle \
     -DCMAKE_C_FLAGS_BUNDLE=-O2 -DCMAKE_CXX_FLAGS_BUNDLE=-O2 \
     -DCMAKE_CUDA_FLAGS_BUNDLE='-O3 --compress-mode=size' >"$to/build.log" 2>&1 ||

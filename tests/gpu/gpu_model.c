@@ -159,8 +159,10 @@ static enum status move_prefix(struct truth *t, struct engine_kv *kv, int32_t n_
 {
     size_t scales = (size_t)engine_config(t->r.e)->n_kv * (size_t)len * sizeof(float);
     for (int32_t i = 0; i < n_layers; i++) {
-        kv[i] = (struct engine_kv){malloc(row * (size_t)len), malloc(row * (size_t)len),
-                                   malloc(scales), malloc(scales)};
+        kv[i] = (struct engine_kv){.k = malloc(row * (size_t)len),
+                                   .v = malloc(row * (size_t)len),
+                                   .k_scale = malloc(scales),
+                                   .v_scale = malloc(scales)};
         if (!kv[i].k || !kv[i].v || !kv[i].k_scale || !kv[i].v_scale)
             FAIL(ST_NOMEM, "no memory for a KV cache");
     }

@@ -14,7 +14,8 @@ enum status rank_rig_plan(struct rank_rig *r, struct loader *ld, const char *gra
                           const char *numerics)
 {
     struct option_result res;
-    struct rank_place place = {.world = 1, .n_on_host = 1, .one_host = true};
+    struct rank_place place = {
+        .world = 1, .n_on_host = 1, .n_memory = 1, .n_device = 1, .one_host = true};
     uint64_t blocks;
     char text[2][16];
     snprintf(text[0], sizeof text[0], "%s", graphs);

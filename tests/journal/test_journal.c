@@ -76,7 +76,12 @@ static void run_replays(uint32_t run, enum journal_content content)
     struct sched_config cfg = small;
     uint64_t n_tokens = 0, n_resets = 0, n_mid_run = 0;
     cfg.max_inflight = inflight;
-    cfg.whole_sequences = run == 2;
+    cfg.has_states = run > 1;
+    cfg.n_snapshots = run > 1 ? 5 : 0;
+    if (run > 1) { /* more borders, behind which they are taken */
+        cfg.n_blocks *= cfg.block_len;
+        cfg.block_len = 1;
+    }
     cfg.target_itl_us = cfg.max_step_us = run == 3 ? SCHED_AUTO : 0;
     cfg.prefill_loss_pct = run;
     cfg.target_of_all = run > 1;
@@ -95,7 +100,8 @@ static void run_replays(uint32_t run, enum journal_content content)
         cr_assert(sum.ended_well);
         cr_assert_eq(sum.n_torn, 0u);
         cr_assert_eq(sum.cfg.n_blocks, cfg.n_blocks);
-        cr_assert_eq(sum.cfg.whole_sequences, cfg.whole_sequences);
+        cr_assert_eq(sum.cfg.has_states, cfg.has_states);
+        cr_assert_eq(sum.cfg.n_snapshots, cfg.n_snapshots);
         cr_assert(sum.cfg.prefix_cache);
         cr_assert_eq(sum.no_content, content == JOURNAL_NO_CONTENT);
         n_tokens += sum.n_tokens;
@@ -105,6 +111,7 @@ static void run_replays(uint32_t run, enum journal_content content)
     }
     cr_assert_eq(n_tokens, rep.n_tokens);
     cr_assert_eq(n_resets, rep.n_resets);
+    cr_assert_eq(rep.stats.snapshots_known > 0, run > 1);
     cr_assert_gt(n_mid_run, 20u, "the files begin where nothing lives");
     remove_dir();
 }
@@ -123,15 +130,25 @@ Test(journal, random_runs_without_content_replay)
 
 /* ---- no content ---- */
 
+#define DRAWN_LOGPROB (-1.5f)
+#define BIAS 1.0f
 enum { SECRET = 0x3a5c0000, SECRETS = 4096, SECRET_PROMPT = 24, SECRET_ROUNDS = 60 };
 
-/* Bytes that one of the secret ids could be. */
+static bool is_secret(uint32_t v)
+{
+    return v >= SECRET && v < SECRET + SECRETS;
+}
+
+/* Bytes that could be two secret ids, or one with its log probability or its bias: four bytes of a keyed hash are a
+ * secret id by chance in one of 30 runs. */
 static bool has_secret(const struct file *f)
 {
-    for (size_t i = 0; i + 4 <= f->n; i++) {
-        uint32_t v;
-        memcpy(&v, f->data + i, sizeof v);
-        if (v >= SECRET && v < SECRET + SECRETS)
+    const float values[] = {DRAWN_LOGPROB, BIAS};
+    for (size_t i = 0; i + 8 <= f->n; i++) {
+        uint32_t v[2];
+        memcpy(v, f->data + i, sizeof v);
+        if (is_secret(v[0]) && (is_secret(v[1]) || memcmp(&v[1], &values[0], 4) == 0 ||
+                                memcmp(&v[1], &values[1], 4) == 0))
             return true;
     }
     return false;
@@ -142,7 +159,7 @@ static void secret_sequence(struct sched *s, struct journal *j, uint64_t id)
 {
     static struct sched_effect fx[4096];
     int32_t tokens[80];
-    struct logit_bias bias = {.id = SECRET + 4000, .bias = 1};
+    struct logit_bias bias = {.id = SECRET + 4000, .bias = BIAS};
     struct result_token drawn = {.seq_id = id};
     struct sched_req q = {.seq_id = id,
                           .tokens = tokens,
@@ -168,7 +185,7 @@ static void secret_sequence(struct sched *s, struct journal *j, uint64_t id)
         journal_plan(j, 0, now, made, &p, fx, n_fx);
         cr_assert(made);
         drawn.token = SECRET + 2000 + (int32_t)(now % 1000);
-        drawn.logprob = -1.5f;
+        drawn.logprob = DRAWN_LOGPROB;
         struct step_result r = {
             .step_id = p.step_id, .epoch = p.epoch, .n = p.seqs[0].want, .tokens = &drawn};
         cr_assert_eq(sched_commit(s, &r, fx, ARRAY_LEN(fx), &n_fx), ST_OK, "%s", status_text());

@@ -51,7 +51,11 @@ static enum status take_all(struct rank *r, struct host_taken base)
 {
     struct rank_plan *p = &r->plan;
     struct backend_config bc = worker_backend_config(&r->opt.shared, (int)r->opt.shared.threads, 0);
-    struct rank_place place = {r->ci.rank, r->ci.world, r->ci.local_world, r->ci.one_host, base};
+    struct rank_place place = {.rank = r->ci.rank,
+                               .world = r->ci.world,
+                               .n_on_host = r->ci.local_world,
+                               .one_host = r->ci.one_host,
+                               .base = base};
     uint64_t blocks, session = (uint64_t)(uintptr_t)r ^ (uint64_t)base.memory << 20;
     size_t len = sizeof session;
     TRY(backend_open(&r->be, "cpu", &bc));

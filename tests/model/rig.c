@@ -110,6 +110,15 @@ const char *const golden_names[] = {
     "deepseek3-fp8-block",
     "qwen3next-fp8-block",
     "qwen35moe-fp8-block",
+    /* of make_classic.py */
+    "neox",
+    "neox-sequential-bf16",
+    "neox-v5",
+    "gpt2",
+    "gpt2-bare-bf16",
+    "gpt2-inner",
+    "opt",
+    "opt-bare-bf16",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -23,11 +23,11 @@ static const struct {
     const char *text;
 } bad[] = {
     {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"-\"}", ST_FORMAT, "architectures must be"},
-    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"gpt2\"}", ST_UNSUPPORTED,
-     "the model_type \"gpt2\" is not supported"},
+    {LLAMA, "{\"architectures\":\"-\",\"model_type\":\"bloom\"}", ST_UNSUPPORTED,
+     "the model_type \"bloom\" is not supported"},
     {LLAMA, "{\"architectures\":[]}", ST_FORMAT, "architectures must be"},
-    {LLAMA, "{\"architectures\":[\"GPT2LMHeadModel\"]}", ST_UNSUPPORTED,
-     "GPT2LMHeadModel is not supported (LlamaForCausalLM"},
+    {LLAMA, "{\"architectures\":[\"BloomForCausalLM\"]}", ST_UNSUPPORTED,
+     "BloomForCausalLM is not supported (LlamaForCausalLM"},
     {LLAMA, "{\"model_type\":\"mistral\"}", ST_UNSUPPORTED, "model_type \"mistral\""},
     {LLAMA, "{\"hidden_size\":\"-\"}", ST_FORMAT, "hidden_size is missing"},
     {LLAMA, "{\"vocab_size\":\"100\"}", ST_FORMAT, "vocab_size must be a number"},
@@ -304,9 +304,14 @@ Test(config, the_model_type_stands_in_for_architectures)
 
 Test(config, the_list_of_architectures_is_whole)
 {
-    static const char text[] = "{\"architectures\":[\"GPT2LMHeadModel\"]}";
-    static const char *const words[] = {" Mistral, ", " GptOss", " Qwen3_5Moe",
-                                        "XLMRobertaModel are)", "Gemma3ForConditionalGeneration"};
+    static const char text[] = "{\"architectures\":[\"BloomForCausalLM\"]}";
+    static const char *const words[] = {" Mistral, ",
+                                        " GptOss",
+                                        " Qwen3_5Moe",
+                                        " OPT;",
+                                        "GPT2LMHeadModel,",
+                                        "XLMRobertaModel are)",
+                                        "Gemma3ForConditionalGeneration"};
     struct model_config mc;
     cr_assert_eq(model_config_parse(&mc, text, strlen(text), NULL, 0), ST_UNSUPPORTED);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)

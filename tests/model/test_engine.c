@@ -70,6 +70,8 @@ static struct model_row models[] = {
     {"qwen3", DT_E4M3},
     {"deepseek3", DT_F32},
     {"deepseek2-lite-bf16", DT_I8},
+    {"qwen3next", DT_F32},
+    {"qwen35-uneven-bf16", DT_I8},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)
@@ -231,14 +233,27 @@ Test(engine, mixed_chunks_equal_separate)
     truth_close(&t);
 }
 
-static void kv_rows_take(struct engine_kv *kv, int32_t n_layers, size_t row_bytes, int32_t n_kv,
-                         int32_t len)
+static void kv_rows_take(struct engine_kv *kv, const struct engine *e, int32_t len)
 {
+    int32_t n_layers = engine_config(e)->n_layers, n_kv = engine_config(e)->n_kv;
+    size_t row_bytes = engine_kv_row_bytes(e), conv, rule;
+    engine_state_sizes(e, &conv, &rule);
     for (int32_t i = 0; i < n_layers; i++)
         kv[i] = (struct engine_kv){.k = malloc(row_bytes * (size_t)len),
                                    .v = malloc(row_bytes * (size_t)len),
                                    .k_scale = calloc((size_t)(n_kv * len), sizeof(float)),
-                                   .v_scale = calloc((size_t)(n_kv * len), sizeof(float))};
+                                   .v_scale = calloc((size_t)(n_kv * len), sizeof(float)),
+                                   .conv = calloc(conv + 1, sizeof(float)),
+                                   .rule = calloc(rule + 1, sizeof(float))};
+}
+
+static void kv_rows_free(struct engine_kv *kv, int32_t n_layers)
+{
+    for (int32_t i = 0; i < n_layers; i++) {
+        void *parts[] = {kv[i].k, kv[i].v, kv[i].k_scale, kv[i].v_scale, kv[i].conv, kv[i].rule};
+        for (size_t p = 0; p < ARRAY_LEN(parts); p++)
+            free(parts[p]);
+    }
 }
 
 /* KV computed by one engine goes on in another with other blocks. */
@@ -258,7 +273,7 @@ ParameterizedTest(struct model_row *m, engine, kv_from_elsewhere)
     cfg.block_len = 3;
     rig_open(&other, golden_dir(m->name), cfg);
     int32_t n_layers = t.r.mc->n_layers;
-    kv_rows_take(kv, n_layers, engine_kv_row_bytes(t.r.e), t.r.mc->n_kv, len);
+    kv_rows_take(kv, t.r.e, len);
     must(engine_prefill(t.r.e, 1, t.ids, len, t.got), "prefill");
     must(engine_export_kv(t.r.e, 1, kv), "export");
     must(engine_prefill(other.e, 5, t.ids, 4, t.got), "something else in the cache");
@@ -274,12 +289,7 @@ ParameterizedTest(struct model_row *m, engine, kv_from_elsewhere)
     cr_assert_not(engine_has_kv_cache(other.e, 9));
     cr_assert_eq(engine_decode_step(other.e, 1, N, 9, t.got), ST_NOT_FOUND);
     cr_assert_str_eq(engine_name(other.e), "cpu");
-    for (int32_t i = 0; i < n_layers; i++) {
-        free(kv[i].k);
-        free(kv[i].v);
-        free(kv[i].k_scale);
-        free(kv[i].v_scale);
-    }
+    kv_rows_free(kv, n_layers);
     rig_close(&other);
     truth_close(&t);
 }

@@ -64,6 +64,10 @@ static const char *const foreign[] = {
     "qwen35",
     "qwen35-uneven-bf16",
     "qwen35moe-bf16",
+    "neox",
+    "neox-sequential-bf16",
+    "gpt2",
+    "gpt2-bare-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -231,6 +235,9 @@ static const char *why_not(const char *name)
         {"qwen3moe-int4", "weights of packed integers are not converted"},
         {"qwen3next-gptq-order", "weights of packed integers are not converted"},
         {"qwen35-int4", "weights of packed integers are not converted"},
+        {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
+        {"opt", "OPTForCausalLM has no architecture in GGUF"},
+        {"opt-bare-bf16", "OPTForCausalLM has no architecture in GGUF"},
         {"smollm3", "GGUF's smollm3 has other layers without RoPE"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

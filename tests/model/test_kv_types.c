@@ -107,7 +107,10 @@ static struct cache export_cache(struct one *o, int32_t n)
     struct cache c = {calloc((size_t)o->n_layers, sizeof *c.layer), engine_kv_row_bytes(o->e)};
     size_t rows = (size_t)n * c.row_bytes, scales = (size_t)(n * o->n_kv) * sizeof(float);
     for (int32_t i = 0; i < o->n_layers; i++)
-        c.layer[i] = (struct engine_kv){malloc(rows), malloc(rows), malloc(scales), malloc(scales)};
+        c.layer[i] = (struct engine_kv){.k = malloc(rows),
+                                        .v = malloc(rows),
+                                        .k_scale = malloc(scales),
+                                        .v_scale = malloc(scales)};
     must(engine_export_kv(o->e, 1, c.layer), "export");
     return c;
 }

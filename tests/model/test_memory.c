@@ -80,7 +80,7 @@ static void check_rank(struct backend *be, struct loader *ld, enum dtype kv, int
                             .n_blocks = 13,
                             .max_tokens = 33,
                             .max_out = 3,
-                            .max_ctx = 77};
+                            .max_ctx = 67};
     struct decoder_config cfg = rig_decoder_config(loader_config(ld), rc, rank, world);
     allocated = loaded = 0;
     must(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), "plan");

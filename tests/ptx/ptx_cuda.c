@@ -229,6 +229,17 @@ static enum status find_kernel(const char *name, struct ptx_launch *l)
     FAIL(ST_NOT_FOUND, "no PTX file has the kernel %s", name);
 }
 
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+    struct function *f = function_of(func);
+    struct ptx_launch l;
+    if (!f || find_kernel(f->name, &l) != ST_OK)
+        return refuse("a function that is no kernel");
+    *attr = (struct cudaFuncAttributes){.ptxVersion = l.module->target,
+                                        .binaryVersion = l.module->target};
+    return cudaSuccess;
+}
+
 static enum status gather_params(const struct ptx_entry *e, void **args, uint8_t *params)
 {
     int arg = 0;
@@ -322,6 +333,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     (void)device;
     *prop = (struct cudaDeviceProp){.major = 9, .name = "PTX machine"};
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
+{
+    snprintf(out, (size_t)size, "0000:%02x:00.0", device + 1);
     return cudaSuccess;
 }
 

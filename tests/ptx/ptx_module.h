@@ -180,6 +180,7 @@ struct ptx_entry {
 enum { PTX_SHARED_GAP = 64, PTX_DYNAMIC_AT = 1 << 16 };
 
 struct ptx_module {
+    int target; /* 90: of .target sm_90a; 0: not given */
     struct ptx_entry *entry;
     int32_t n_entries;
     char *names; /* opcodes as written, each ended by 0 */

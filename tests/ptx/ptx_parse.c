@@ -193,11 +193,21 @@ static enum status skip_section(struct ptx_lexer *lx)
     return ptx_next(lx);
 }
 
+/* .target sm_90a */
+static enum status take_target(struct ptx_parser *ps)
+{
+    TRY(ptx_next(&ps->lx));
+    if (ps->lx.token != PTX_WORD || sscanf(ps->lx.word, "sm_%d", &ps->module->target) != 1)
+        return ptx_unexpected(&ps->lx, "sm_ and a number");
+    return ptx_skip_line(&ps->lx);
+}
+
 static enum status take_declaration(struct ptx_parser *ps)
 {
     struct ptx_lexer *lx = &ps->lx;
-    if (ptx_is_word(lx, ".version") || ptx_is_word(lx, ".target") || ptx_is_word(lx, ".file") ||
-        ptx_is_word(lx, ".address_size"))
+    if (ptx_is_word(lx, ".target"))
+        return take_target(ps);
+    if (ptx_is_word(lx, ".version") || ptx_is_word(lx, ".file") || ptx_is_word(lx, ".address_size"))
         return ptx_skip_line(lx);
     if (ptx_is_word(lx, ".section"))
         return skip_section(lx);

@@ -134,6 +134,7 @@ struct fake_seq {
     uint32_t n_tokens_from;
     uint64_t last_sample_step;
     int32_t last_sample;
+    uint64_t state; /* over the entries of all pos tokens */
 };
 
 struct fake_worker {
@@ -141,6 +142,7 @@ struct fake_worker {
     uint32_t n_blocks;
     uint64_t epoch, last_step;
     uint64_t *kv;                           /* [n_blocks, block_len] */
+    uint64_t *snapshots;                    /* [n_snapshots] states */
     struct fake_seq *seqs;                  /* [max_seqs] */
     struct result_token *results[3];        /* [max_seqs + MAX_SCORED_ROWS] */
     struct result_embedding *embeddings[3]; /* [max_seqs] */
@@ -158,7 +160,8 @@ struct fake_worker *fake_worker_create(const struct sched_config *cfg)
     w->kv = calloc((size_t)cfg->n_blocks * cfg->block_len, sizeof *w->kv);
     w->seqs = calloc(cfg->max_seqs, sizeof *w->seqs);
     w->accs = calloc(cfg->max_step_tokens, sizeof *w->accs);
-    REQUIRE(w->kv && w->seqs && w->accs, "no memory");
+    w->snapshots = calloc((size_t)cfg->n_snapshots + 1, sizeof *w->snapshots);
+    REQUIRE(w->kv && w->seqs && w->accs && w->snapshots, "no memory");
     for (uint32_t i = 0; i < cfg->max_seqs; i++) {
         w->seqs[i].table = calloc(cfg->max_ctx, sizeof(int32_t));
         w->seqs[i].tokens = calloc((size_t)cfg->max_ctx + 1, sizeof(int32_t));
@@ -185,6 +188,7 @@ void fake_worker_destroy(struct fake_worker *w)
     }
     free(w->seqs);
     free(w->accs);
+    free(w->snapshots);
     free(w->kv);
     free(w);
 }
@@ -289,6 +293,8 @@ static uint64_t compute(struct fake_worker *w, const struct step_plan *p, const 
     uint64_t acc = 0;
     for (uint32_t pos = 0; pos < q->pos; pos++)
         acc = attend(acc, *kv_at(w, q, pos));
+    REQUIRE(acc == q->state, "sequence %llu: the state before position %u is another's",
+            (unsigned long long)q->id, q->pos);
     for (uint32_t k = 0; k < ps->n_tokens; k++, q->pos++) {
         int32_t t = token_value(w, q, p->tokens[ps->token_off + k]);
         if (k == 0 || q->pos % w->cfg.block_len == 0)
@@ -298,7 +304,33 @@ static uint64_t compute(struct fake_worker *w, const struct step_plan *p, const 
         acc = attend(acc, *kv_at(w, q, q->pos));
         w->accs[k] = acc;
     }
+    q->state = acc;
     return acc;
+}
+
+/* The state that a sequence begins with.  A model without states has what its blocks say. */
+static void first_state(struct fake_worker *w, struct fake_seq *q, const struct plan_seq *ps)
+{
+    bool restores = w->cfg.has_states && ps->pos > 0;
+    REQUIRE(restores == (ps->restore > 0) && ps->restore <= w->cfg.n_snapshots,
+            "sequence %llu begins at %u with snapshot %u", (unsigned long long)q->id, ps->pos,
+            ps->restore);
+    q->state = restores ? w->snapshots[ps->restore - 1] : 0;
+    for (uint32_t pos = 0; !w->cfg.has_states && pos < ps->pos; pos++)
+        q->state = attend(q->state, *kv_at(w, q, pos));
+}
+
+static void keep_states(struct fake_worker *w, const struct step_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_seqs; i++) {
+        REQUIRE(p->seqs[i].keep <= w->cfg.n_snapshots, "snapshot %u of %u", p->seqs[i].keep,
+                w->cfg.n_snapshots);
+        for (uint32_t k = 0; k < i; k++)
+            REQUIRE(!p->seqs[i].keep || p->seqs[k].keep != p->seqs[i].keep,
+                    "two sequences keep their states in row %u", p->seqs[i].keep);
+        if (p->seqs[i].keep)
+            w->snapshots[p->seqs[i].keep - 1] = find(w, p->seqs[i].seq_id)->state;
+    }
 }
 
 static void first_share(struct fake_seq *q, const struct plan_seq *ps)
@@ -352,8 +384,11 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         const struct plan_seq *ps = &p->seqs[i];
         struct fake_seq *q = find(w, ps->seq_id);
         REQUIRE(ps->seq_id && q, "%llu is not open", (unsigned long long)ps->seq_id);
-        if (q->pos == UINT32_MAX)
+        bool first = q->pos == UINT32_MAX;
+        if (first)
             first_share(q, ps);
+        REQUIRE(first || !ps->restore, "sequence %llu is open and begins with snapshot %u",
+                (unsigned long long)q->id, ps->restore);
         REQUIRE(q->pos == ps->pos, "sequence %llu at %u, the plan says %u",
                 (unsigned long long)q->id, q->pos, ps->pos);
         REQUIRE(ps->n_tokens > 0 && ps->token_off == n_tokens && ps->block_off == n_blocks &&
@@ -363,6 +398,8 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         n_blocks += ps->n_blocks;
         n_want += ps->want == WANT_LAST;
         take_blocks(w, p, ps, q);
+        if (first)
+            first_state(w, q, ps);
     }
     REQUIRE(n_tokens == p->n_tokens && n_blocks == p->n_blocks, "%u tokens, %u blocks", n_tokens,
             n_blocks);
@@ -383,6 +420,7 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         q->last_sample_step = p->step_id;
         out[n_out++] = (struct result_token){.seq_id = q->id, .token = q->last_sample};
     }
+    keep_states(w, p);
     for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
         REQUIRE(!w->seqs[i].id || w->seqs[i].pos != UINT32_MAX, "%llu was opened for nothing",
                 (unsigned long long)w->seqs[i].id);

@@ -72,13 +72,116 @@ Test(sched_blocks, samples_share_their_prompt)
     }
 }
 
-/* A model with states: nothing is shared, not even by samples, and a sequence that was preempted begins again. */
-Test(sched_blocks, whole_sequences)
+static struct sched_config with_snapshots(uint32_t n)
+{
+    struct sched_config cfg = config();
+    cfg.has_states = true;
+    cfg.n_snapshots = n;
+    cfg.block_len = 1;
+    cfg.n_blocks = 200;
+    cfg.max_ctx = 120;
+    cfg.max_step_tokens = 64;
+    return cfg;
+}
+
+/* The prompt of `id` is computed in steps that end at these positions; then it ends. */
+static void check_ends(uint64_t id, const uint32_t *ends, int n)
+{
+    for (int i = 0; i < n; i++) {
+        cr_assert(make_plan());
+        const struct plan_seq *ps = share_of(id);
+        cr_assert_eq(ps->pos + ps->n_tokens, ends[i], "step %d ends at %u, not %u", i,
+                     ps->pos + ps->n_tokens, ends[i]);
+        cr_assert_eq(ps->keep > 0, i + 1 < n);
+        commit();
+    }
+    finish_all();
+}
+
+/* A prompt of 20 leaves a snapshot behind its last full block but one token; another one that leaves its path at 10
+ * makes one there, with which a third begins. */
+Test(sched_blocks, snapshots_behind_prompts_and_branches)
+{
+    start(with_snapshots(4));
+    struct sched_stats st;
+    submit_plain(1, 50, 20, 1);
+    check_ends(1, (uint32_t[]){19, 20}, 2);
+    submit_plain(2, 50, 20, 1);
+    cr_assert(make_plan());
+    cr_assert_eq(effect(FX_ADMITTED, 2)->n, 19u);
+    cr_assert_gt(share_of(2)->restore, 0u);
+    commit();
+    for (uint64_t id = 3; id <= 4; id++) {
+        struct sched_req r = request(id, 50, 18, 1);
+        for (int k = 10; k < 18; k++)
+            tokens[id][k] = (int32_t)id;
+        cr_assert_eq(sched_known_tokens(s, &r), id == 3 ? 0u : 10u);
+        submit(r);
+        if (id == 3) {
+            check_ends(id, (uint32_t[]){10, 17, 18}, 3);
+            continue;
+        }
+        cr_assert(make_plan());
+        cr_assert_eq(effect(FX_ADMITTED, id)->n, 10u);
+        cr_assert_eq(share_of(id)->n_tokens, 8u, "%d more blocks are not worth a step",
+                     KEEP_PROMPT);
+        commit();
+    }
+    sched_stats(s, &st);
+    cr_assert_eq(st.snapshots_total, 4u);
+    cr_assert_eq(st.snapshots_known, 3u);
+    cr_assert_eq(st.tokens_cached, 29u);
+}
+
+/* Samples of one request begin with the snapshot of the first one's prompt. */
+Test(sched_blocks, samples_share_a_snapshot)
+{
+    for (int cache = 0; cache < 2; cache++) {
+        struct sched_config cfg = with_snapshots(2);
+        cfg.prefix_cache = cache;
+        start(cfg);
+        submit_group(1, 77, 3);
+        cr_assert(make_plan());
+        cr_assert_eq(plan.n_seqs, 1u, "the siblings wait");
+        cr_assert_eq(plan.n_tokens, 17u);
+        commit();
+        cr_assert(make_plan());
+        for (uint64_t id = 2; id <= 3; id++)
+            cr_assert_eq(effect(FX_ADMITTED, id)->n, 17u);
+        commit();
+        finish_all();
+    }
+}
+
+/* While it decodes, a sequence has one snapshot, and with its blocks the snapshot is given up. */
+Test(sched_blocks, a_rolling_snapshot)
+{
+    struct sched_config cfg = with_snapshots(3);
+    struct sched_stats st;
+    cfg.n_blocks = 60;
+    start(cfg);
+    submit_plain(1, 50, 8, 42);
+    finish_all();
+    sched_stats(s, &st);
+    cr_assert_eq(st.snapshots_known, 1u);
+    struct sched_req r = request(2, 50, 1, 1);
+    memcpy(tokens[2], tokens[1], 50 * sizeof *tokens[2]);
+    r.n_tokens = r.n_prompt = 50;
+    cr_assert_eq(sched_known_tokens(s, &r), 48u);
+    submit_plain(3, 90, 55, 1); /* other tokens: it takes most blocks */
+    finish_all();
+    cr_assert_eq(sched_known_tokens(s, &r), 0u);
+    sched_stats(s, &st);
+    cr_assert_eq(st.snapshots_known, 1u, "of the other prompt");
+}
+
+/* A model with states of which none is kept: nothing is shared, not even by samples, and a sequence that was preempted begins again. */
+Test(sched_blocks, states_without_snapshots)
 {
     struct sched_config cfg = config();
     struct sched_stats st;
     uint32_t n_again = 0;
-    cfg.whole_sequences = true;
+    cfg.has_states = true;
     cfg.n_blocks = 16;
     start(cfg);
     submit_group(1, 77, 2);

@@ -54,6 +54,12 @@ static const struct row rows[] = {
     {"timed, budget 1", {Q, T, .max_seqs = 4, .max_step_tokens = 1, .max_ctx = 60, .n_blocks = 20, .block_len = 4, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 2}, false, true},
     {"timed, absolute", {Q, .target_itl_us = 600, .max_step_us = 900, .max_seqs = 6, .max_step_tokens = 40, .max_ctx = 150, .n_blocks = 40, .block_len = 5, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 8, .overtake = 2}, true, true},
     {"timed, wide", {.max_waiting = 40, .max_waiting_tokens = 3000, T, .max_seqs = 24, .max_step_tokens = 40, .max_ctx = 100, .n_blocks = 80, .block_len = 4, .prefix_cache = true, .max_inflight = 2, .turn_tokens = 6}, true, true},
+    {"snapshots", {Q, .max_seqs = 4, .max_step_tokens = 30, .max_ctx = 120, .n_blocks = 130, .block_len = 1, .prefix_cache = true, .has_states = true, .n_snapshots = 12}, false, true},
+    {"snapshots, tiny KV", {Q, .max_seqs = 5, .max_step_tokens = 12, .max_ctx = 60, .n_blocks = 40, .block_len = 2, .prefix_cache = true, .has_states = true, .n_snapshots = 3, .max_inflight = 2}, true, true},
+    {"snapshots, one, no cache", {Q, .max_seqs = 5, .max_step_tokens = 9, .max_ctx = 60, .n_blocks = 30, .block_len = 2, .has_states = true, .n_snapshots = 1, .max_inflight = 2}, true, true},
+    {"snapshots, timed", {Q, T, .max_seqs = 5, .max_step_tokens = 14, .max_ctx = 100, .n_blocks = 60, .block_len = 2, .prefix_cache = true, .has_states = true, .n_snapshots = 7, .max_inflight = 2, .turn_tokens = 4, .overtake = 2}, true, true},
+    {"snapshots, absolute", {Q, .target_itl_us = 600, .max_step_us = 900, .max_seqs = 6, .max_step_tokens = 40, .max_ctx = 150, .n_blocks = 200, .block_len = 1, .prefix_cache = true, .has_states = true, .n_snapshots = 20, .max_inflight = 2, .turn_tokens = 8}, true, true},
+    {"states, none kept", {Q, T, .max_seqs = 5, .max_step_tokens = 14, .max_ctx = 100, .n_blocks = 60, .block_len = 2, .prefix_cache = true, .has_states = true, .max_inflight = 2, .turn_tokens = 4}, true, false},
     {"overlap, blocks of 1", {Q, .max_seqs = 4, .max_step_tokens = 9, .max_ctx = 60, .n_blocks = 40, .block_len = 1, .max_inflight = 2, .overtake = 2}, true, true},
 };
 /* clang-format on */

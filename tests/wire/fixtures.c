@@ -124,14 +124,16 @@ static struct step_plan plan(void)
          .token_off = 0,
          .n_blocks = 1,
          .block_off = 0,
-         .want = WANT_NONE},
+         .want = WANT_NONE,
+         .keep = 3},
         {.seq_id = 7,
          .pos = 31,
          .n_tokens = 1,
          .token_off = 3,
          .n_blocks = 0,
          .block_off = 1,
-         .want = WANT_LAST},
+         .want = WANT_LAST,
+         .restore = 200},
     };
     static int32_t tokens[] = {1, 300, 70000, TOKEN_OF_LAST_STEP}, blocks[] = {42},
                    history[] = {8, 9};
@@ -319,6 +321,8 @@ static struct msg_stats stats(void)
                           .blocks_total = 640,
                           .blocks_free = 600,
                           .blocks_cached = 30,
+                          .snapshots_total = 64,
+                          .snapshots_known = 9,
                           .clients = 3,
                           .steps = 1000,
                           .steps_overlapped = 900,
@@ -420,6 +424,7 @@ void fixtures_make(struct fixture out[N_FIXTURES])
                                                    .n_blocks = 640,
                                                    .max_step_tokens = 512,
                                                    .max_seqs = 64,
+                                                   .n_snapshots = 128,
                                                    .launch = 123456789,
                                                    .pid = 4242};
     out[16] =

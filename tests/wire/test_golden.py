@@ -78,6 +78,7 @@ assert m.request_id == "req-1" and m.tenant == b"acme"
 assert read("cancel_reply").result == 2
 m = read("step_plan")
 assert list(m.seq_id) == [0x100000010, 7] and list(m.token) == [1, 300, 70000, -1]
+assert list(m.keep) == [3, 0] and list(m.restore) == [0, 200]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
 m = read("step_result")
 assert list(m.n_top) == [2, 0, 0] and list(m.top_id) == [11, 12]
@@ -85,7 +86,7 @@ assert list(m.place) == ["#/properties/a"] and (m.masks, m.masks_cached, m.mask_
 m = read("worker_hello")
 assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
-assert m.hosts == "w1 0, w2 1"
+assert m.hosts == "w1 0, w2 1" and m.n_snapshots == 128
 m = read("weights")
 assert m.epoch == 99 and m.digest == bytes([7, 8, 9] + [0] * 29)
 m = read("stats_reply")
@@ -98,7 +99,7 @@ assert [m.grammars_compiled, m.grammars_known, m.grammars_refused, m.grammars_dr
 assert (m.masks, m.masks_cached, m.mask_us) == (1025, 1026, 1027)
 assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
 assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
-assert m.pauses == 31
+assert m.pauses == 31 and (m.snapshots_total, m.snapshots_known) == (64, 9)
 g = m.group[0]
 assert list(g.step_us.count) == [3, 0, 1, 0] and g.collective_us.sum == 7 and g.slot == 3
 assert g.hosts == "w1 0, w2 1-2" and g.address == "10.77.0.2"

@@ -417,6 +417,77 @@ Test(step, a_part_of_a_whole_text_is_refused, .init = set_up_encoder, .fini = te
     }
 }
 
+static void set_up_states(void)
+{
+    struct backend_config bc = {.threads = 1, .isa = "plain"};
+    struct step_config sc = config;
+    sc.states = true;
+    sc.n_snapshots = 4;
+    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
+    cr_assert_eq(step_create(&step, &sc, be), ST_OK, "%s", status_text());
+}
+
+static void check_keep(int32_t from, int32_t to)
+{
+    int32_t n;
+    const struct step_copy *c = step_keeps(step, &n);
+    cr_assert_eq(n, 1);
+    cr_assert_eq(c->from, from, "from row %d", c->from);
+    cr_assert_eq(c->to, to, "to row %d", c->to);
+}
+
+static void check_restore(int32_t n, int32_t from, int32_t to)
+{
+    int32_t got;
+    const struct step_copy *c = step_restores(step, &got);
+    cr_assert_eq(got, n);
+    cr_assert(n == 0 || (c->from == from && c->to == to), "from row %d to row %d", c->from, c->to);
+}
+
+static void says(struct draft *d, const char *text)
+{
+    struct step_dev dev;
+    cr_assert_eq(step_apply(step, &d->p, &dev), ST_PEER, "expected \"%s\"", text);
+    cr_assert(strstr(status_text(), text), "\"%s\" does not say \"%s\"", status_text(), text);
+}
+
+/* Snapshots are behind the rows of the three sequences. */
+Test(step, snapshots_of_states, .init = set_up_states, .fini = tear_down)
+{
+    struct step_dev dev;
+    struct draft *d = fresh();
+    add_open(d, 70, 4);
+    add_seq(d, 70, 0, 4, 1, 1, 0, WANT_LAST)->keep = 2;
+    apply(d, &dev);
+    check_keep(step_find(step, 70), SEQS + 1);
+    check_restore(0, 0, 0);
+    d = fresh();
+    add_open(d, 71, 6);
+    struct plan_seq *q = add_seq(d, 71, 4, 2, 5, 2, 0, WANT_LAST);
+    says(d, "sequence 71: its states begin with its first token or a snapshot, position 4 is its "
+            "first");
+    q->restore = 5;
+    says(d, "sequence 71: position 4 is its first, with snapshot 5 of 4");
+    q->restore = 2;
+    q->keep = 5;
+    says(d, "sequence 71: its state goes to snapshot 5 of 4");
+    q->keep = 4;
+    add_open(d, 72, 4);
+    q = add_seq(d, 72, 0, 4, 1, 1, 3, WANT_LAST);
+    q->restore = 1;
+    says(d, "sequence 72: position 0 is its first, with snapshot 1 of 4");
+    q->restore = 0;
+    q->keep = 4;
+    says(d, "sequence 72: snapshot 4 is written twice");
+    q->keep = 0;
+    apply(d, &dev);
+    check_restore(1, SEQS + 1, step_find(step, 71));
+    check_keep(step_find(step, 71), SEQS + 3);
+    d = fresh();
+    add_seq(d, 71, 6, 1, 5, 0, 0, WANT_LAST)->restore = 2;
+    says(d, "sequence 71 is open and begins with snapshot 2");
+}
+
 Test(step, impossible_sizes)
 {
     struct step_config c = config;

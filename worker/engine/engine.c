@@ -302,6 +302,18 @@ size_t engine_kv_row_bytes(const struct engine *e)
            dtype_size(e->cfg.kv_dtype);
 }
 
+void engine_state_sizes(const struct engine *e, size_t *conv, size_t *rule)
+{
+    *conv = *rule = 0;
+    for (int32_t i = 0; i < engine_config(e)->n_layers; i++) {
+        struct delta_state state = decoder_state(e->decoder, i);
+        if (!state.conv.buf)
+            continue;
+        *conv = (size_t)state.conv.cols;
+        *rule = (size_t)state.rule.cols;
+    }
+}
+
 /* Moves the rows of one block between the cache and packed host rows. */
 static enum status move_rows(struct engine *e, struct view cache, int32_t row, int32_t n,
                              void *host, int32_t at, bool to_host)
@@ -316,14 +328,23 @@ static enum status move_rows(struct engine *e, struct view cache, int32_t row, i
                    : e->step.op->write(e->step.be, cache, rows);
 }
 
+/* The states behind the last token; without tokens they are zeros, which the first step begins with. */
+static enum status move_state(struct engine *e, int32_t layer, int32_t slot,
+                              const struct engine_kv *host, bool to_host)
+{
+    struct delta_state state = decoder_state(e->decoder, layer);
+    TRY(move_rows(e, state.conv, slot, 1, host->conv, 0, to_host));
+    return move_rows(e, state.rule, slot, 1, host->rule, 0, to_host);
+}
+
 static enum status move_kv(struct engine *e, const struct kv_seq *s, int32_t len,
                            const struct engine_kv *layers, bool to_host)
 {
-    if (model_n_delta(engine_config(e)))
-        FAIL(ST_UNSUPPORTED, "the states of gated delta-net layers are not imported or exported");
     int32_t L = e->cfg.block_len;
     for (int32_t i = 0; i < engine_config(e)->n_layers; i++) {
         struct kv_layer kv = decoder_kv(e->decoder, i);
+        if (len > 0)
+            TRY(move_state(e, i, s->slot, &layers[i], to_host));
         for (int32_t at = 0; at < len; at += L) {
             int32_t n = len - at < L ? len - at : L, row = s->block[at / L] * L;
             TRY(move_rows(e, kv.k, row, n, layers[i].k, at, to_host));

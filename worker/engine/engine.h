@@ -86,13 +86,18 @@ void engine_reset(struct engine *e);
 struct engine_kv {
     void *k, *v;              /* [len, n_kv d] in the cache's type; latent attention: no v */
     float *k_scale, *v_scale; /* [len, n_kv] for int8 and e4m3, else NULL */
+    /* of a gated delta net, in place of all these: its states behind the tokens, [1, cols] as in delta_state */
+    float *conv, *rule;
 };
+
+/* Elements of conv and of rule; 0: the model has no such layers. */
+void engine_state_sizes(const struct engine *e, size_t *conv, size_t *rule);
 
 /* Bytes of one row of k; v, where it has its own, has the same. */
 size_t engine_kv_row_bytes(const struct engine *e);
 
 /* Opens a new sequence with the KV entries of its first len tokens, which another engine computed.
- * layers: [n_layers].  ST_UNSUPPORTED, as of the export: the model has gated delta-net layers. */
+ * layers: [n_layers]. */
 MUST_CHECK enum status engine_init_kv_cache(struct engine *e, uint64_t seq,
                                             const struct engine_kv *layers, int32_t len);
 

@@ -50,8 +50,7 @@ static enum status open_parts(struct loader *ld, const char *path)
     TRY(check_path(path, &is_dir));
     if (is_dir) {
         TRY(model_config_load(&ld->mc, path));
-        const struct encoder *e = ld->mc.arch->encoder;
-        TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped, e ? e->prefix : NULL));
+        TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped, ld->mc.arch->prefix));
     } else {
         TRY(gguf_source_open(&ld->src, &ld->mc, path));
     }
@@ -313,8 +312,8 @@ static bool of_encoder_head(const struct loader *ld, const char *name)
     return ld->mc.classifier && strncmp(name, "classifier.", strlen("classifier.")) == 0;
 }
 
-/* Tensors that carry nothing more: RoPE frequencies as old checkpoints save them, and their
- * divisors, which the configuration holds. */
+/* Tensors that carry nothing more: RoPE frequencies and causal masks as old checkpoints save them,
+ * and divisors of the frequencies, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
 {
     bool divisors =
@@ -324,8 +323,11 @@ static bool carries_nothing(const struct loader *ld, const char *name)
     bool of_rounding = /* of activations, which stay in float */
         ld->mc.fp8 && (ends_with(name, ".input_scale") || ends_with(name, ".activation_scale"));
     bool of_mtp = ld->mc.arch->mtp_tensors && strncmp(name, "mtp.", 4) == 0;
+    bool of_mask = ld->mc.arch->masks &&
+                   (ends_with(name, ".attn.bias") || ends_with(name, ".attention.bias") ||
+                    ends_with(name, ".masked_bias"));
     return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
-           of_extra_layer(ld, name) || of_encoder_head(ld, name);
+           of_mask || of_extra_layer(ld, name) || of_encoder_head(ld, name);
 }
 
 /* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */

@@ -145,6 +145,7 @@ static enum status add_prefix(struct st_source *s)
 static enum status list_tensors(struct st_source *s)
 {
     size_t n = 0;
+    bool prefixed = false;
     for (int32_t i = 0; i < s->n_files; i++)
         n += s->file[i].st.n;
     s->ref = calloc(n + 1, sizeof *s->ref);
@@ -154,13 +155,16 @@ static enum status list_tensors(struct st_source *s)
         for (size_t t = 0; t < s->file[i].st.n; t++) {
             const struct st_tensor *tensor = &s->file[i].st.tensor[t];
             const char *name = s->wrapped ? text_name(tensor->name) : tensor->name;
-            if (name && s->prefix && begins_with(name, s->prefix))
+            if (name && s->prefix && begins_with(name, s->prefix)) {
                 name += strlen(s->prefix);
+                prefixed = true;
+            }
             if (name)
                 s->ref[s->n++] = (struct ref){tensor, name, i};
         }
-    s->base.bare = is_bare(s);
-    if (s->base.bare)
+    bool without_model = is_bare(s);
+    s->base.bare = without_model || (s->prefix && !prefixed);
+    if (without_model)
         TRY(add_prefix(s));
     qsort(s->ref, s->n, sizeof *s->ref, ref_by_name);
     return ST_OK;

@@ -164,15 +164,30 @@ static int32_t bias_size(const struct model_config *mc, const struct tensor_rule
     return model_axis(mc, rule->rows == AX_ONE ? rule->cols : rule->rows);
 }
 
+/* The elements that belong to those rows, which lie in the stored bias as the rows do in the matrix. */
 static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                            const struct tensor_rule *rule, int32_t layer, struct range rows)
+                            enum tensor_id id, int32_t layer, struct range rows,
+                            struct copies *copies)
 {
-    uint64_t shape[1] = {(uint64_t)bias_size(loader_config(ld), rule)};
+    const struct model_config *mc = loader_config(ld);
+    const struct tensor_rule *rule = &mc->arch->tensor[id];
+    int32_t before;
+    bool vector = rule->rows == AX_ONE;
+    uint64_t shape[1] = {
+        (uint64_t)(vector ? bias_size(mc, rule) : model_fused_rows(mc, id, &before))};
+    const struct stored_rows from =
+        vector ? stored_neighbours((size_t)rows.first) : share_rows(mc, id, rows.first, rows.n);
     struct stored_tensor t;
     TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
-    p->bias = t.data + (size_t)rows.first * dtype_size(t.dtype);
+    size_t size = dtype_size(t.dtype);
+    p->bias = t.data + stored_row(&from, 0) * size;
     p->bias_dtype = t.dtype;
-    *n_bytes += (size_t)rows.n * dtype_size(t.dtype);
+    *n_bytes += (size_t)rows.n * size;
+    if (from.n == 1 && from.step == 1)
+        return ST_OK;
+    struct weight_part one = {.rows = rows.n, .row_bytes = size, .data = p->bias};
+    TRY(copy_rows(copies, t.data, &from, &one));
+    p->bias = one.data;
     return ST_OK;
 }
 
@@ -196,6 +211,11 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
     return cols ? (skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
+static bool is_transposed(enum fused fused)
+{
+    return fused == TRANSPOSED || fused == TRANSPOSED_QKV || fused == TRANSPOSED_PAIRS;
+}
+
 enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
                           enum tensor_id id, int32_t layer, int32_t expert)
 {
@@ -205,7 +225,7 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
                          (uint64_t)model_axis(mc, rule->cols)};
     bool joined =
         (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
-    if (rule->fused == TRANSPOSED || rule->fused == TRANSPOSED_PAIRS) {
+    if (is_transposed(rule->fused)) {
         uint64_t rows = shape[1];
         shape[1] = shape[2];
         shape[2] = rows;
@@ -222,13 +242,12 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
     return ST_OK;
 }
 
-/* The rows and columns of a share of an expert's tensor. */
-static struct share_cut expert_cut(enum tensor_id id, enum fused fused, struct range rows,
-                                   struct range cols)
+/* The rows and columns of a share of a transposed tensor; before: model_fused_rows's. */
+static struct share_cut transposed_cut(int32_t before, enum fused fused, struct range rows,
+                                       struct range cols)
 {
     size_t step = fused == TRANSPOSED_PAIRS ? 2 : 1;
-    return (struct share_cut){.first =
-                                  (size_t)rows.first * step + (step == 2 && id == TN_EXPERT_UP),
+    return (struct share_cut){.first = (size_t)rows.first * step + (size_t)before,
                               .step = step,
                               .rows = (size_t)rows.n,
                               .col = (size_t)cols.first,
@@ -256,15 +275,15 @@ static enum status cut_mxfp4(struct weight_part *p, struct loader *ld, enum tens
                         scales.data + (size_t)expert * n, row_blocks, cut, p);
 }
 
-/* A share of an expert's matrix that is not stored in rows. */
+/* A share of a matrix that is not stored in rows. */
 static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                                enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
                                struct range cols, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
-    const struct share_cut cut = expert_cut(id, mc->arch->tensor[id].fused, rows, cols);
     struct stored_tensor t;
-    int32_t before;
+    int32_t before, all = model_fused_rows(mc, id, &before);
+    const struct share_cut cut = transposed_cut(before, mc->arch->tensor[id].fused, rows, cols);
     p->rows = rows.n;
     if (mc->mxfp4) {
         TRY(cut_mxfp4(p, ld, id, layer, expert, &cut, copies));
@@ -274,7 +293,7 @@ static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct lo
             FAIL(ST_UNSUPPORTED, "tensor %s: a transposed matrix of type %s is not supported",
                  t.name, t.type_name);
         p->dtype = t.dtype;
-        TRY(derive_transposed(copies, t.data, (size_t)model_fused_rows(mc, id, &before), &cut, p));
+        TRY(derive_transposed(copies, t.data, (size_t)all, &cut, p));
     }
     *n_bytes += (size_t)rows.n * p->row_bytes;
     return ST_OK;
@@ -296,7 +315,7 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
         int32_t before;
         uint64_t all = (uint64_t)model_fused_rows(mc, r->part[i], &before);
         uint64_t shape[2] = {(uint64_t)mc->n_experts, all};
-        struct share_cut cut = expert_cut(r->part[i], rule->fused, rows, (struct range){0, 1});
+        struct share_cut cut = transposed_cut(before, rule->fused, rows, (struct range){0, 1});
         struct stored_tensor t;
         TRY(loader_tensor(ld, mc->arch->tensor[r->part[i]].bias, layer, 0, 2, shape, &t));
         if (dtype_size(t.dtype) == 0)
@@ -342,7 +361,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     struct stored_tensor t;
     int32_t before;
     enum fused fused = loader_config(ld)->arch->tensor[id].fused;
-    if (fused == TRANSPOSED || fused == TRANSPOSED_PAIRS)
+    if (is_transposed(fused))
         return cut_derived(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
         return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
@@ -369,14 +388,15 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
 
 /* The bias of a row-parallel matrix or of a norm: a whole vector [D] on every rank. */
 static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, struct loader *ld,
-                                   const struct tensor_rule *rule, int32_t layer)
+                                   enum tensor_id id, int32_t layer, struct copies *copies)
 {
+    const struct model_config *mc = loader_config(ld);
     struct weight_part *p = &out->part[0];
     out->vector = true;
-    out->cols = bias_size(loader_config(ld), rule);
+    out->cols = bias_size(mc, &mc->arch->tensor[id]);
     out->n_slices = 1;
     out->slice_end[0] = out->cols;
-    TRY(cut_bias(p, n_bytes, ld, rule, layer, (struct range){0, out->cols}));
+    TRY(cut_bias(p, n_bytes, ld, id, layer, (struct range){0, out->cols}, copies));
     *p = (struct weight_part){.data = p->bias,
                               .dtype = p->bias_dtype,
                               .rows = 1,
@@ -408,7 +428,7 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     if (id == W_DELTA_DECAY)
         return cut_decay(out, n_bytes, ld, sh, layer, copies);
     if (r->is_bias)
-        return cut_bias_vector(out, n_bytes, ld, first, layer);
+        return cut_bias_vector(out, n_bytes, ld, r->part[0], layer, copies);
 
     struct range cols = share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
@@ -425,7 +445,7 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
         TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols, copies));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
         if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector && !r->is_stack)
-            TRY(cut_bias(&out->part[i], n_bytes, ld, rule, layer, rows));
+            TRY(cut_bias(&out->part[i], n_bytes, ld, tn, layer, rows, copies));
     }
     return ST_OK;
 }

@@ -47,18 +47,18 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
     return ST_OK;
 }
 
-/* The states of a gated delta net, a row for each slot. */
+/* The states of a gated delta net, see state_rows. */
 static enum status take_states(struct decoder *m, struct layer *l, const struct kv_layout *kv)
 {
-    int32_t slots = state_slots(&m->cfg), channels = delta_channels(&l->delta);
+    int32_t rows = state_rows(&m->cfg), channels = delta_channels(&l->delta);
     int32_t conv = (l->delta.taps - 1) * channels;
     int32_t rule = l->delta.n_v * l->delta.d_k * l->delta.d_v;
     TRY(m->op->alloc(m->be, kv->conv_bytes, MEM_DEVICE, &l->conv_state));
     TRY(m->op->alloc(m->be, kv->rule_bytes, MEM_DEVICE, &l->rule_state));
     l->state.conv = (struct view){
-        .buf = l->conv_state, .rows = slots, .cols = conv, .stride = conv, .dtype = DT_F32};
+        .buf = l->conv_state, .rows = rows, .cols = conv, .stride = conv, .dtype = DT_F32};
     l->state.rule = (struct view){
-        .buf = l->rule_state, .rows = slots, .cols = rule, .stride = rule, .dtype = DT_F32};
+        .buf = l->rule_state, .rows = rows, .cols = rule, .stride = rule, .dtype = DT_F32};
     return ST_OK;
 }
 
@@ -242,6 +242,8 @@ static enum act act_of(enum model_act a)
         return ACT_GELU;
     case MODEL_GELU_TANH:
         return ACT_GELU_TANH;
+    case MODEL_RELU:
+        return ACT_RELU;
     default:
         return ACT_SILU;
     }
@@ -341,6 +343,33 @@ const struct shard *decoder_shard(const struct decoder *m)
 struct view decoder_states(const struct decoder *m)
 {
     return m->states;
+}
+
+static enum status copy_row(struct decoder *m, struct view states, int32_t from, int32_t to)
+{
+    struct view src = states, dst = states;
+    size_t bytes = (size_t)states.stride * sizeof(float);
+    src.rows = dst.rows = 1;
+    src.off += (size_t)from * bytes;
+    dst.off += (size_t)to * bytes;
+    return m->op->copy(m->be, dst, src);
+}
+
+enum status decoder_copy_states(struct decoder *m, int32_t from, int32_t to)
+{
+    for (int32_t i = 0; i < m->mc.n_layers; i++) {
+        const struct layer *l = &m->layer[i];
+        if (!l->is_delta)
+            continue;
+        TRY(copy_row(m, l->state.conv, from, to));
+        TRY(copy_row(m, l->state.rule, from, to));
+    }
+    return ST_OK;
+}
+
+struct delta_state decoder_state(const struct decoder *m, int32_t layer)
+{
+    return m->layer[layer].state;
 }
 
 struct kv_layer decoder_kv(const struct decoder *m, int32_t layer)

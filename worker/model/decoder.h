@@ -35,6 +35,13 @@ MUST_CHECK enum status decoder_forward(struct decoder *m, const struct step_dev 
  * decoder_forward; equal on every rank. */
 struct view decoder_states(const struct decoder *m);
 
+/* Enqueues the copy of a sequence's states from one row to another, in all layers that have states: rows
+ * [0, max_seqs) are those of the sequences, those behind the pads' one (n_pad_blocks) snapshots. */
+MUST_CHECK enum status decoder_copy_states(struct decoder *m, int32_t from, int32_t to);
+
+/* The states of one layer, rows as above; no buf: it has none. */
+struct delta_state decoder_state(const struct decoder *m, int32_t layer);
+
 /* Views of one layer's KV cache (for hand-over between prefill and decode, and tests). */
 struct kv_layer decoder_kv(const struct decoder *m, int32_t layer);
 

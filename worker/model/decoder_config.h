@@ -13,6 +13,7 @@ struct decoder_config {
     int32_t max_out;    /* rows of logits of the largest step */
     int32_t n_blocks, block_len;
     int32_t n_pad_blocks; /* further ones, for rows that pad a step */
+    int32_t n_snapshots;  /* rows for copies of states, of a model that has states */
     int32_t max_ctx;      /* RoPE table length; at most the model's */
     enum dtype kv_dtype;
 };
@@ -20,7 +21,7 @@ struct decoder_config {
 /* What a rank will take on its device, to the byte, before anything is loaded: as alloc_bytes. */
 struct decoder_memory {
     size_t weights, kv, scratch, tables;
-    size_t states;         /* of gated delta-net layers, a slot for each of max_seqs */
+    size_t states; /* of gated delta-net layers, a row for each of max_seqs and n_snapshots */
     size_t states_per_seq; /* without alloc's rounding */
     size_t linear;         /* working memory of the backend that the widest matrix wants */
     size_t kv_per_block; /* bytes of one block over all layers, K and V, without alloc's rounding */

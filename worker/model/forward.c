@@ -252,7 +252,10 @@ static enum status parallel_forward(struct decoder *m, const struct layer *l,
     struct view in;
     TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], l->w[W_ATTN_NORM_BIAS], &in));
     TRY(attention(m, l, st, in, s));
-    TRY(dense_ffn(m, l, in, s, s->second));
+    if (l->w[W_FFN_NORM]) /* of the same stream: nothing was added yet */
+        TRY(m->op->layer_norm(m->be, s->resid, l->w[W_FFN_NORM], l->w[W_FFN_NORM_BIAS], m->eps,
+                              s->h));
+    TRY(dense_ffn(m, l, l->w[W_FFN_NORM] ? s->h : in, s, s->second));
     TRY(all_reduce(m, s->both));
     if (l->w[W_O_BIAS])
         TRY(m->op->add_bias(m->be, s->out, l->w[W_O_BIAS]));
@@ -266,7 +269,7 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
 {
     struct weight *const *w = l->w;
     struct view in;
-    if (m->mc.arch->parallel)
+    if (m->mc.parallel)
         return parallel_forward(m, l, st, s, delta);
     TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
     TRY(attention(m, l, st, in, s));
@@ -287,15 +290,7 @@ static enum status scale(struct decoder *m, struct view x, double factor)
     return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
 }
 
-/* s->resid: [T,D] */
-static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
-{
-    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
-    TRY(all_reduce(m, s->resid));
-    return scale(m, s->resid, m->mc.embed_scale);
-}
-
-/* ---- encoders ---- */
+/* ---- the input ---- */
 
 /* x += the table's rows for those ids, by way of out */
 static enum status add_rows(struct decoder *m, enum weight_id table, int32_t first_id,
@@ -307,12 +302,22 @@ static enum status add_rows(struct decoder *m, enum weight_id table, int32_t fir
     return m->op->add(m->be, s->resid, s->out, 1.0f);
 }
 
-/* resid: the norm of the sum, in the order of transformers' BertEmbeddings. */
+/* s->resid: [T,D], the sum in the order of transformers' BertEmbeddings */
+static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
+{
+    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
+    TRY(all_reduce(m, s->resid));
+    TRY(scale(m, s->resid, m->mc.embed_scale));
+    TRY(add_rows(m, W_TYPES, 0, st->type, s));
+    return add_rows(m, W_POSITIONS, -m->mc.first_position, st->pos, s);
+}
+
+/* ---- encoders ---- */
+
+/* resid: the norm of the sum */
 static enum status encoder_input(struct decoder *m, const struct step_dev *st, struct scratch *s)
 {
     TRY(embed(m, st, s));
-    TRY(add_rows(m, W_TYPES, 0, st->type, s));
-    TRY(add_rows(m, W_POSITIONS, -(m->mc.pad_id + 1), st->pos, s));
     return m->op->layer_norm(m->be, s->resid, m->w[W_EMBED_NORM], m->w[W_EMBED_NORM_BIAS], m->eps,
                              s->resid);
 }

@@ -71,6 +71,11 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
         FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", mc->d_head,
              info.device, info.max_head);
     TRY(check_features(mc, be, &info));
+    if (info.max_per_kv && cfg->kv_dtype != DT_F32 && mc->n_q / mc->n_kv > info.max_per_kv)
+        FAIL(ST_UNSUPPORTED,
+             "%d query heads share a key/value head: the backend (%s) takes up to %d, or more with "
+             "--kv-dtype f32",
+             mc->n_q / mc->n_kv, info.device, info.max_per_kv);
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
@@ -162,27 +167,27 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     return ST_OK;
 }
 
-int32_t state_slots(const struct decoder_config *cfg)
+int32_t state_rows(const struct decoder_config *cfg)
 {
-    return cfg->max_seqs + (cfg->n_pad_blocks > 0);
+    return cfg->max_seqs + (cfg->n_pad_blocks > 0) + cfg->n_snapshots;
 }
 
 /* Of one gated delta net. */
 static enum status plan_states(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg)
 {
-    size_t slots = (size_t)state_slots(cfg), all;
+    size_t rows = (size_t)state_rows(cfg), all;
     size_t values = (size_t)sh->delta.n_v * (size_t)mc->d_delta_v;
     size_t channels = 2 * (size_t)(sh->delta.n_k * mc->d_delta_k) + values;
     out->conv_bytes = out->rule_bytes = 0;
     if (!model_n_delta(mc))
         return ST_OK;
-    if (!mul_size(slots, channels * (size_t)(mc->delta_taps - 1) * sizeof(float),
+    if (!mul_size(rows, channels * (size_t)(mc->delta_taps - 1) * sizeof(float),
                   &out->conv_bytes) ||
-        !mul_size(slots, values * (size_t)mc->d_delta_k * sizeof(float), &out->rule_bytes) ||
+        !mul_size(rows, values * (size_t)mc->d_delta_k * sizeof(float), &out->rule_bytes) ||
         !add_size(out->conv_bytes, out->rule_bytes, &all) ||
         !mul_size(all, (size_t)model_n_delta(mc), &all))
-        FAIL(ST_RANGE, "the states of %zu sequences do not fit into memory", slots);
+        FAIL(ST_RANGE, "%zu states of sequences do not fit into memory", rows);
     return ST_OK;
 }
 
@@ -260,7 +265,7 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     out->states =
         (size_t)model_n_delta(mc) * (alloc_bytes(kv.conv_bytes) + alloc_bytes(kv.rule_bytes));
     out->states_per_seq =
-        (size_t)model_n_delta(mc) * (kv.conv_bytes + kv.rule_bytes) / (size_t)state_slots(cfg);
+        (size_t)model_n_delta(mc) * (kv.conv_bytes + kv.rule_bytes) / (size_t)state_rows(cfg);
     out->kv_per_block = n_bufs * (kv.entry_bytes + kv.scale_bytes) / n_blocks;
     return ST_OK;
 }

@@ -30,7 +30,7 @@ struct scratch_layout {
 struct kv_layout {
     size_t entry_bytes; /* K of one layer over all blocks, V the same where it has its own */
     size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
-    size_t conv_bytes, rule_bytes; /* states of one gated delta net over all slots; 0: none */
+    size_t conv_bytes, rule_bytes; /* states of one gated delta net over all rows; 0: none */
     int n_entries;                 /* 2: K and V; 1: latent attention, whose V is part of K */
     int32_t n_layers; /* that have such memory; 1: an encoder's layers share it, for a sequence is
                            over with its step */
@@ -44,8 +44,8 @@ MUST_CHECK enum status scratch_plan(struct scratch_layout *out, const struct mod
                                     const struct decoder_config *cfg);
 /* The facts that a layer with experts has on this rank, but for the activation and its weights. */
 struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh);
-/* Slots of states: one for each sequence that may be open, and one for rows that pad a step. */
-int32_t state_slots(const struct decoder_config *cfg);
+/* Rows of states: one for each sequence that may be open, one for rows that pad a step, then the snapshots. */
+int32_t state_rows(const struct decoder_config *cfg);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
 /* One table; there are two for each RoPE, cosine and sine. */

@@ -72,7 +72,7 @@ enum ggml_type choice_type(const struct choice *c, const char *name, int32_t n_d
                            uint64_t row_len, enum ggml_type *wanted)
 {
     bool matrix = n_dims >= 2 && ends_with(name, ".weight") && !strstr(name, "norm") &&
-                  !strstr(name, "ffn_gate_inp");
+                  !strstr(name, "ffn_gate_inp") && strcmp(name, "position_embd.weight") != 0;
     enum ggml_type t = matrix ? wanted_type(c, name) : GGML_F32;
     *wanted = t;
     while (row_len % ggml_type_info(t)->block)

@@ -9,8 +9,9 @@
 
 enum { BATCH_BYTES = 8 << 20 };
 
-struct part {          /* of one thread */
-    float *row, *back; /* [row_len]: a row, and what will be read from the new file */
+struct part {                /* of one thread */
+    float *row, *back;       /* [row_len]: a row, and what will be read from the new file */
+    unsigned char *gathered; /* of a transposed tensor: the row's elements, one behind the other */
     double error2, value2;
     bool bad; /* a value cannot be written */
 };
@@ -68,10 +69,23 @@ static uint64_t source_row(const struct piece *p, uint64_t r)
     return r - at + at / 2 + at % 2 * (d / 2);
 }
 
-static void convert_row(const struct batch *b, uint64_t r, unsigned char *out, struct part *s)
+/* Its elements one behind the other. */
+static const unsigned char *row_elements(const struct batch *b, uint64_t r, struct part *s)
 {
     const struct piece *p = b->piece;
     const unsigned char *from = pieces_row(b->pieces, p, source_row(p, r));
+    size_t size = dtype_size(p->from);
+    if (!p->step)
+        return from;
+    for (size_t i = 0; i < (size_t)p->row_len; i++)
+        memcpy(s->gathered + i * size, from + i * p->step, size);
+    return s->gathered;
+}
+
+static void convert_row(const struct batch *b, uint64_t r, unsigned char *out, struct part *s)
+{
+    const struct piece *p = b->piece;
+    const unsigned char *from = row_elements(b, r, s);
     size_t n = (size_t)p->row_len;
     expand(p->from, from, n, s->row);
     for (size_t i = 0; p->add != 0 && i < n; i++) /* -0 stays as it is */
@@ -165,7 +179,8 @@ static enum status make_room(struct run *r, const struct pieces *p)
     for (int i = 0; i < r->cv->n_threads; i++) {
         r->part[i].row = malloc(widest * sizeof(float));
         r->part[i].back = malloc(widest * sizeof(float));
-        if (!r->part[i].row || !r->part[i].back)
+        r->part[i].gathered = malloc(widest * sizeof(float));
+        if (!r->part[i].row || !r->part[i].back || !r->part[i].gathered)
             FAIL(ST_NOMEM, "no memory for rows of %zu elements", widest);
     }
     return pool_create(&r->pool, r->cv->n_threads, r->cv->n_threads, false);
@@ -187,6 +202,7 @@ enum status convert_run(struct convert *cv, const struct pieces *p, struct gguf_
     for (int i = 0; r.part && i < cv->n_threads; i++) {
         free(r.part[i].row);
         free(r.part[i].back);
+        free(r.part[i].gathered);
     }
     free(r.part);
     free(r.out);

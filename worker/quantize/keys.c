@@ -106,6 +106,8 @@ static enum status put_scaling(const struct arch_keys *a)
 static enum status put_rope(const struct arch_keys *a)
 {
     const struct rope_config *rope = &a->mc->rope;
+    if (a->mc->n_positions)
+        return ST_OK;
     TRY(put_int(a, "rope.dimension_count", rope->rot_dim));
     TRY(put_float(a, "rope.freq_base", rope->theta));
     TRY(put_scaling(a));
@@ -179,9 +181,14 @@ static double attn_scale(const struct model_config *mc, double said)
 static enum status put_scales(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
-    if (mc->act != gguf_arch_act(a->to))
+    static const char *const acts[] = {[MODEL_SILU] = "SiLU",
+                                       [MODEL_GELU] = "GELU",
+                                       [MODEL_GELU_TANH] = "tanh GELU",
+                                       [MODEL_RELU] = "ReLU"};
+    enum model_act act = gguf_arch_act(a->to, mc);
+    if (mc->act != act)
         FAIL(ST_UNSUPPORTED, "GGUF's %s has %s, this model another activation", a->to->name,
-             gguf_arch_act(a->to) == MODEL_SILU ? "SiLU" : "tanh GELU");
+             acts[act]);
     for (int32_t i = 0; i < mc->n_layers; i++)
         if (mc->nope[i] != gguf_arch_nope(a->to, mc, i))
             FAIL(ST_UNSUPPORTED, "GGUF's %s has other layers without RoPE", a->to->name);
@@ -233,7 +240,11 @@ static enum status put_sizes(const struct arch_keys *a)
                 {"attention.value_length", mc->d_head}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
-    return put_float(a, "attention.layer_norm_rms_epsilon", mc->eps);
+    if (a->to->parallel_option)
+        TRY(gguf_put_bool(a->w, key_of(a, "use_parallel_residual").text, mc->parallel));
+    return put_float(
+        a, a->to->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        mc->eps);
 }
 
 /* The last part of a path, without slashes at its end. */

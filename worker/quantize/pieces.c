@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/quant.h"
+#include "worker/load/group_weights.h"
 #include "worker/load/weights.h"
 #include "worker/model/rope.h"
 
@@ -68,7 +69,8 @@ const unsigned char *pieces_row(const struct pieces *ps, const struct piece *p, 
         else
             hi = mid;
     }
-    return run[lo].data + (size_t)(r - run[lo].first_row) * p->from_bytes;
+    size_t bytes = p->step ? dtype_size(p->from) : p->from_bytes;
+    return run[lo].data + (size_t)(r - run[lo].first_row) * bytes;
 }
 
 /* A tensor as it is. */
@@ -133,7 +135,9 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
         out[1] = TN_UP;
         return id == TN_GATE ? 2 : 0;
     case TRANSPOSED: /* in no file of this architecture */
+    case TRANSPOSED_QKV:
     case TRANSPOSED_PAIRS:
+    case FUSED_HEADS:
     case EACH_HEAD: /* heads of latent attention: families that are refused */
     case FUSED_KV_B:
     case FUSED_Q_GATE: /* nor of gated delta nets */
@@ -149,6 +153,34 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
 static bool of_expert(enum tensor_id id)
 {
     return id == TN_EXPERT_GATE || id == TN_EXPERT_UP || id == TN_EXPERT_DOWN;
+}
+
+/* The rows of id, which are `bytes` apart in the stored tensor, from row *row of the new one on. */
+static void add_rows(const struct source *s, struct piece *p, enum tensor_id id,
+                     const unsigned char *data, size_t bytes, uint64_t *row)
+{
+    size_t n = (size_t)model_axis(s->mc, s->mc->arch->tensor[id].rows);
+    const struct stored_rows from = share_rows(s->mc, id, 0, (int32_t)n);
+    size_t together = from.step == 1 ? n : from.n;
+    for (size_t r = 0; r < n; r += together)
+        add_run(s->ps, p, data + stored_row(&from, r) * bytes, *row + r);
+    *row += n;
+}
+
+/* The piece's rows are the columns of t, which has `all` of them. */
+static enum status transpose(struct piece *p, const struct stored_tensor *t, uint64_t all)
+{
+    size_t size = dtype_size(t->dtype);
+    if (size < 2)
+        FAIL(ST_UNSUPPORTED, "tensor %s: a transposed matrix of type %s is not supported", t->name,
+             t->type_name);
+    p->step = (size_t)all * size;
+    return ST_OK;
+}
+
+static bool is_transposed(enum fused f)
+{
+    return f == TRANSPOSED || f == TRANSPOSED_QKV;
 }
 
 static enum status add_matrix(const struct source *s, const enum tensor_id *group, int32_t n_group,
@@ -174,8 +206,9 @@ static enum status add_matrix(const struct source *s, const enum tensor_id *grou
             if (t.dtype != p->from)
                 FAIL(ST_UNSUPPORTED, "tensor %s is %s, another part of %s is not", t.name,
                      t.type_name, name);
-            add_run(s->ps, p, t.data + (size_t)first * p->from_bytes, row);
-            row += (uint64_t)model_axis(mc, mc->arch->tensor[group[i]].rows);
+            if (is_transposed(rule->fused))
+                TRY(transpose(p, &t, t.shape[1]));
+            add_rows(s, p, group[i], t.data, p->step ? dtype_size(t.dtype) : p->from_bytes, &row);
         }
     }
     p->add = vector && mc->arch->norm_plus_one ? 1.0f : 0.0f;
@@ -183,26 +216,53 @@ static enum status add_matrix(const struct source *s, const enum tensor_id *grou
     return ST_OK;
 }
 
-static enum status add_bias(const struct source *s, enum tensor_id id, int32_t layer)
+/* Of a norm. */
+static enum status add_norm_bias(const struct source *s, enum tensor_id id, int32_t layer,
+                                 const char *name)
 {
     const struct tensor_rule *rule = &s->mc->arch->tensor[id];
-    uint64_t n[1] = {(uint64_t)model_axis(s->mc, rule->rows)};
+    uint64_t n[1] = {(uint64_t)model_axis(s->mc, rule->cols)};
     struct stored_tensor t;
     struct piece *p;
-    char name[128];
-    if (!s->to->tensor[id].bias)
-        FAIL(ST_UNSUPPORTED, "GGUF's %s has no name for %s", s->to->name, rule->bias);
     TRY(loader_tensor(s->ld, rule->bias, layer, 0, 1, n, &t));
-    fill_name(name, sizeof name, s->to->tensor[id].bias, layer);
     TRY(begin(&p, s->ps, name, &t, 1, n, s->c));
     add_run(s->ps, p, t.data, 0);
-    p->heads = heads_of(s, id);
-    if (p->heads) { /* its elements are the rows that move */
-        p->n_rows = p->row_len;
-        p->row_len = 1;
-        p->from_bytes = dtype_size(p->from);
-        p->to_bytes = dtype_size(p->to);
+    return ST_OK;
+}
+
+/* Of the matrices of a group; its elements are the rows, which move as theirs do. */
+static enum status add_bias(const struct source *s, const enum tensor_id *group, int32_t n_group,
+                            int32_t layer)
+{
+    const struct model_config *mc = s->mc;
+    const struct tensor_rule *rule = &mc->arch->tensor[group[0]];
+    uint64_t n[1] = {0}, row = 0;
+    struct stored_tensor t;
+    struct piece *p = NULL;
+    char name[128];
+    if (!s->to->tensor[group[0]].bias)
+        FAIL(ST_UNSUPPORTED, "GGUF's %s has no name for %s", s->to->name, rule->bias);
+    fill_name(name, sizeof name, s->to->tensor[group[0]].bias, layer);
+    if (rule->rows == AX_ONE)
+        return add_norm_bias(s, group[0], layer, name);
+    for (int32_t i = 0; i < n_group; i++)
+        n[0] += (uint64_t)model_axis(mc, mc->arch->tensor[group[i]].rows);
+    for (int32_t i = 0; i < n_group; i++) {
+        int32_t first;
+        uint64_t all[1] = {(uint64_t)model_fused_rows(mc, group[i], &first)};
+        TRY(loader_tensor(s->ld, mc->arch->tensor[group[i]].bias, layer, 0, 1, all, &t));
+        if (!p)
+            TRY(begin(&p, s->ps, name, &t, 1, n, s->c));
+        if (t.dtype != p->from)
+            FAIL(ST_UNSUPPORTED, "tensor %s is %s, another part of %s is not", t.name, t.type_name,
+                 name);
+        add_rows(s, p, group[i], t.data, dtype_size(t.dtype), &row);
     }
+    p->heads = heads_of(s, group[0]);
+    p->n_rows = p->row_len;
+    p->row_len = 1;
+    p->from_bytes = dtype_size(p->from);
+    p->to_bytes = dtype_size(p->to);
     return ST_OK;
 }
 
@@ -214,7 +274,7 @@ static enum status add_tensor(const struct source *s, enum tensor_id id, int32_t
         return ST_OK;
     if (n)
         TRY(add_matrix(s, group, n, layer));
-    return model_has_bias(s->mc, id) ? add_bias(s, id, layer) : ST_OK;
+    return n && model_has_bias(s->mc, id) ? add_bias(s, group, n, layer) : ST_OK;
 }
 
 static enum status add_vector(const struct source *s, const char *name, float *v, uint64_t n)
@@ -275,7 +335,10 @@ static enum status rename_all(const struct source *s)
 static size_t max_runs(const struct loader *ld)
 {
     const struct model_config *mc = loader_config(ld);
-    return 3 * (loader_count(ld) + (size_t)model_n_sparse(mc) * (size_t)mc->n_experts) + 2;
+    size_t heads = mc->arch->tensor[TN_Q].fused == FUSED_HEADS
+                       ? 6 * (size_t)mc->n_layers * (size_t)mc->n_q /* of matrices and biases */
+                       : 0;
+    return 3 * (loader_count(ld) + (size_t)model_n_sparse(mc) * (size_t)mc->n_experts) + 2 + heads;
 }
 
 enum status pieces_make(struct pieces *out, struct loader *ld, const struct choice *c)

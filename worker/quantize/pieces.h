@@ -6,10 +6,10 @@
 #include "worker/load/loader.h"
 #include "worker/quantize/choice.h"
 
-/* Rows that lie one behind the other. */
+/* Rows that lie one behind the other, or side by side in a transposed tensor. */
 struct piece_run {
-    const unsigned char *data;
-    uint64_t first_row; /* of the new tensor */
+    const unsigned char *data; /* the first element of its first row */
+    uint64_t first_row;        /* of the new tensor */
 };
 
 struct piece {
@@ -23,6 +23,8 @@ struct piece {
     enum dtype from;             /* of the rows [row_len] */
     float add;                   /* to every element: norm weights that are stored less 1 */
     size_t from_bytes, to_bytes; /* of a row */
+    size_t
+        step; /* bytes from an element of a row to the next in a transposed tensor; 0: it is none */
     int32_t heads; /* row (head, half, i) becomes (head, i, half); 0: rows keep their order */
 };
 
@@ -33,7 +35,7 @@ struct pieces {
     float *divisors; /* data of rope_freqs.weight or of rope_factors_*.weight, or NULL */
 };
 
-/* Where row r < n_rows of the new tensor lies: [from_bytes]. */
+/* Where row r < n_rows of the new tensor lies: [from_bytes], or elements that are `step` bytes apart. */
 const unsigned char *pieces_row(const struct pieces *ps, const struct piece *p, uint64_t r);
 
 /* ld: a GGUF file (all its tensors as they are) or a HuggingFace folder: renamed, q and k in the order of GGUF, fused

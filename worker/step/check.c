@@ -130,13 +130,30 @@ static enum status check_fresh(struct step *s, const struct step_plan *p, const 
     if ((o->sp.embed == EMBED_ALL || sample_whole(&o->sp)) && q->pos > 0)
         FAIL(ST_PEER, "sequence %llu: its embedding needs all tokens, position %u is its first",
              ULL(q->seq_id), q->pos);
-    if (s->cfg.states && q->pos > 0)
+    if (s->cfg.states && q->pos > 0 && !q->restore)
         FAIL(ST_PEER,
-             "sequence %llu: its states begin with its first token, position %u is its first",
+             "sequence %llu: its states begin with its first token or a snapshot, position %u is "
+             "its first",
              ULL(q->seq_id), q->pos);
+    if (q->restore > (uint32_t)s->cfg.n_snapshots || (q->restore && q->pos == 0))
+        FAIL(ST_PEER, "sequence %llu: position %u is its first, with snapshot %u of %d",
+             ULL(q->seq_id), q->pos, q->restore, s->cfg.n_snapshots);
     if (needs && o->n_history != q->pos)
         FAIL(ST_PEER, "sequence %llu: a history of %u tokens at position %u", ULL(q->seq_id),
              o->n_history, q->pos);
+    return ST_OK;
+}
+
+/* What is kept goes to a row of its own. */
+static enum status check_keep(struct step *s, const struct plan_seq *q)
+{
+    if (q->keep > (uint32_t)s->cfg.n_snapshots)
+        FAIL(ST_PEER, "sequence %llu: its state goes to snapshot %u of %d", ULL(q->seq_id), q->keep,
+             s->cfg.n_snapshots);
+    if (q->keep && s->keep_serial[q->keep - 1] == s->serial)
+        FAIL(ST_PEER, "sequence %llu: snapshot %u is written twice", ULL(q->seq_id), q->keep);
+    if (q->keep)
+        s->keep_serial[q->keep - 1] = s->serial;
     return ST_OK;
 }
 
@@ -145,6 +162,9 @@ static enum status check_known(struct step *s, const struct plan_seq *q, int32_t
     struct step_seq *known = &s->seqs[slot];
     *twice = known->serial == s->serial;
     known->serial = s->serial;
+    if (q->restore)
+        FAIL(ST_PEER, "sequence %llu is open and begins with snapshot %u", ULL(q->seq_id),
+             q->restore);
     if (q->pos != (uint32_t)known->len)
         FAIL(ST_PEER, "sequence %llu: position %u, it has %d tokens", ULL(q->seq_id), q->pos,
              known->len);
@@ -194,6 +214,7 @@ static enum status check_seq(struct step *s, const struct step_plan *p, const st
         TRY(check_known(s, q, slot, &twice));
     else
         FAIL(ST_PEER, "sequence %llu is not known", ULL(q->seq_id));
+    TRY(check_keep(s, q));
     if (twice)
         FAIL(ST_PEER, "sequence %llu is twice in the step", ULL(q->seq_id));
     uint64_t n_blocks = q->n_blocks + (fresh >= 0 ? 0U : (uint64_t)s->seqs[slot].n_blocks);

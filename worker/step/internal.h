@@ -29,9 +29,13 @@ struct step {
     struct step_embed *embeds; /* [max_seqs] */
     int32_t n_embeds;
 
+    struct step_copy *restores, *keeps; /* [max_seqs] */
+    int32_t n_restores, n_keeps;
+
     struct id_map fresh;    /* check: the plan's opens, by index */
     uint64_t *fresh_serial; /* [max_open] check: serial of the plan that used open i */
     uint64_t *close_serial; /* [max_open] check: serial of the plan that closes the slot */
+    uint64_t *keep_serial;  /* [n_snapshots] check: serial of the plan that writes it */
 
     /* One buffer on the device and two images of it in pinned memory, in i32: while one is copied
      * the next step is written into the other.  With `land` an image is uploaded into its own

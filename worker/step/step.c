@@ -24,7 +24,8 @@ static bool possible(const struct step_config *c)
            c->block_len >= 1 && c->block_len <= most && c->n_blocks >= 1 && c->vocab >= 1 &&
            c->n_blocks <= INT32_MAX / c->block_len - c->pad && c->max_edits >= 1 &&
            c->max_edits <= most && c->n_types >= 0 && c->n_types <= INT32_MAX / c->vocab &&
-           c->max_scored >= 0 && c->max_scored <= MAX_SCORED_ROWS;
+           c->max_scored >= 0 && c->max_scored <= MAX_SCORED_ROWS && c->n_snapshots >= 0 &&
+           c->n_snapshots <= (c->states ? most : 0);
 }
 
 /* Sequences that one step can decode. */
@@ -78,9 +79,9 @@ size_t step_host_bytes(const struct step_config *cfg)
 {
     size_t of_open = sizeof(struct fed) + sizeof(struct step_seq) + sizeof(int32_t) +
                      2 * sizeof(uint64_t) + (size_t)blocks_of(cfg) * sizeof(int32_t);
-    size_t of_seq = sizeof(int32_t) + sizeof(struct step_embed);
-    return (size_t)cfg->max_open * of_open + (size_t)cfg->max_seqs * of_seq +
-           (size_t)cfg->max_scored * sizeof(struct step_scored);
+    size_t of_seq = sizeof(int32_t) + sizeof(struct step_embed) + 2 * sizeof(struct step_copy);
+    return (size_t)cfg->n_snapshots * sizeof(uint64_t) + (size_t)cfg->max_open * of_open +
+           (size_t)cfg->max_seqs * of_seq + (size_t)cfg->max_scored * sizeof(struct step_scored);
 }
 
 /* ---- life ---- */
@@ -98,8 +99,12 @@ static enum status take_memory(struct step *s)
     s->embeds = calloc((size_t)s->cfg.max_seqs, sizeof *s->embeds);
     s->fresh_serial = calloc(max_open, sizeof *s->fresh_serial);
     s->close_serial = calloc(max_open, sizeof *s->close_serial);
+    s->restores = calloc((size_t)s->cfg.max_seqs, sizeof *s->restores);
+    s->keeps = calloc((size_t)s->cfg.max_seqs, sizeof *s->keeps);
+    s->keep_serial = calloc((size_t)s->cfg.n_snapshots + 1, sizeof *s->keep_serial);
     if (!s->fed || !s->seqs || !s->tables || !s->free_slots || !s->out_slot || !s->scored ||
-        !s->embeds || !s->fresh_serial || !s->close_serial)
+        !s->embeds || !s->fresh_serial || !s->close_serial || !s->restores || !s->keeps ||
+        !s->keep_serial)
         FAIL(ST_NOMEM, "no memory for %d sequences of %d blocks", s->cfg.max_open, s->max_blocks);
     TRY(id_map_init(&s->slot_of, max_open));
     TRY(id_map_init(&s->fresh, max_open));
@@ -155,6 +160,9 @@ void step_destroy(struct step *s)
     free(s->embeds);
     free(s->fresh_serial);
     free(s->close_serial);
+    free(s->restores);
+    free(s->keeps);
+    free(s->keep_serial);
     free(s);
 }
 
@@ -165,6 +173,7 @@ void step_reset(struct step *s)
     s->n_out = 0;
     s->n_scored = 0;
     s->n_embeds = 0;
+    s->n_restores = s->n_keeps = 0;
     for (int32_t slot = s->cfg.max_open - 1; slot >= 0; slot--)
         s->free_slots[s->n_free++] = slot;
 }
@@ -207,6 +216,18 @@ int32_t step_n_embeds(const struct step *s)
 const struct step_embed *step_embeds(const struct step *s)
 {
     return s->embeds;
+}
+
+const struct step_copy *step_restores(const struct step *s, int32_t *n)
+{
+    *n = s->n_restores;
+    return s->restores;
+}
+
+const struct step_copy *step_keeps(const struct step *s, int32_t *n)
+{
+    *n = s->n_keeps;
+    return s->keeps;
 }
 
 /* ---- apply ---- */
@@ -286,6 +307,16 @@ static void place_embed(struct step *s, const struct plan_seq *q, const struct s
                                                    .ends = ends};
 }
 
+/* Snapshots are behind the rows of sequences and of pads. */
+static void place_snapshots(struct step *s, const struct plan_seq *q, int32_t slot)
+{
+    int32_t first = s->cfg.max_open + s->cfg.pad - 1; /* a plan counts from 1 */
+    if (q->restore)
+        s->restores[s->n_restores++] = (struct step_copy){first + (int32_t)q->restore, slot};
+    if (q->keep)
+        s->keeps[s->n_keeps++] = (struct step_copy){slot, first + (int32_t)q->keep};
+}
+
 static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int32_t row)
 {
     const struct plan_seq *q = &p->seqs[i];
@@ -306,6 +337,7 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
     if (q->want == WANT_LAST)
         place_out(s, slot, row + (int32_t)q->n_tokens - 1);
     place_embed(s, q, &seq->sp, slot, row);
+    place_snapshots(s, q, slot);
 }
 
 /* The scored rows of plan sequence i, behind all rows of logits so far: no edits, temperature 1, and
@@ -407,6 +439,7 @@ static void begin(struct step *s)
     s->n_out = 0;
     s->n_scored = 0;
     s->n_embeds = 0;
+    s->n_restores = s->n_keeps = 0;
     s->feeds = false;
     s->padded = false;
     s->i_image ^= 1;

@@ -15,9 +15,11 @@ struct step_config {
     int32_t max_open;             /* sequences known at once (running in any step) */
     int32_t max_ctx, n_blocks, block_len, vocab;
     int32_t n_types; /* of an encoder's tokens: a plan's token is id + type * vocab; 0: a decoder */
-    bool states; /* sequences have states beside the KV cache: each begins with its first token */
-    int32_t max_edits;  /* logit_edits of one upload */
-    int32_t max_scored; /* scored rows of one step, beside those of max_seqs; 0 = none */
+    bool
+        states; /* sequences have states beside the KV cache: each begins with its first token, or a snapshot */
+    int32_t n_snapshots; /* of states; 0 without them */
+    int32_t max_edits;   /* logit_edits of one upload */
+    int32_t max_scored;  /* scored rows of one step, beside those of max_seqs; 0 = none */
     bool pad;  /* decode-only steps are padded to step_batch; KV block n_blocks is for the pads */
     bool land; /* the backend has upload: it fills a buffer beside the one that steps read */
 };
@@ -91,6 +93,14 @@ bool step_feeds(const struct step *s);
 /* Slot of an open sequence, -1 when it is not known. */
 int32_t step_find(const struct step *s, uint64_t seq_id);
 const struct step_seq *step_seq(const struct step *s, int32_t slot);
+
+/* Copies of states between rows of struct delta_state: before the step's ops the snapshots that its new sequences
+ * begin with, behind them the snapshots that are taken. */
+struct step_copy {
+    int32_t from, to;
+};
+const struct step_copy *step_restores(const struct step *s, int32_t *n);
+const struct step_copy *step_keeps(const struct step *s, int32_t *n);
 
 /* Rows of logits of the last step: row i belongs to the sequence in that slot. */
 int32_t step_n_out(const struct step *s);

@@ -79,9 +79,10 @@ KERNEL layer_norm(constant struct metal_norm_args &a BUF(0), const device float 
 
 static inline float activated(int act, float x)
 {
-    return act == METAL_SILU   ? exact_silu(x)
-           : act == METAL_GELU ? exact_gelu(x)
-                               : exact_gelu_tanh(x);
+    return act == METAL_SILU        ? exact_silu(x)
+           : act == METAL_GELU      ? exact_gelu(x)
+           : act == METAL_GELU_TANH ? exact_gelu_tanh(x)
+                                    : exact_relu(x);
 }
 
 KERNEL act_mul(constant struct metal_rows_args &a BUF(0), const device float *gate_up BUF(1),

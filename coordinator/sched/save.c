@@ -1,13 +1,13 @@
 /* The scheduler's whole state as bytes.  Order of the parts: counters; known blocks; the lists of
  * cached and free blocks; sequences, waiting first; steps in flight; closes; when steps are planned
- * by time, the cost model.  Version 2 had no scores.  Version 1 had no such steps: its state has a
+ * by time, the cost model; snapshots of states.  Version 3 had no snapshots.  Version 2 had no scores.  Version 1 had no such steps: its state has a
  * deadline among the counters, which is not used, and ends before the cost model. */
 #include <string.h>
 
 #include "common/bytes.h"
 #include "coordinator/sched/internal.h"
 
-enum { SNAPSHOT_VERSION = 3, UNPLACED = -2 };
+enum { STATE_VERSION = 4, UNPLACED = -2 };
 
 /* ---- save ---- */
 
@@ -79,6 +79,22 @@ static void save_seq(const struct sched *s, const struct seq *q, struct byte_wri
     put_u32(w, q->scored);
     put_u32(w, q->n_table);
     put_i32s(w, q->table, q->n_table);
+    put_u32(w, q->keep_branch);
+    put_u32(w, q->keep_prompt);
+    put_u32(w, q->rolling);
+}
+
+static void save_snapshots(const struct snapshot_pool *p, struct byte_writer *w)
+{
+    put_u32(w, p->n_known);
+    for (int32_t i = p->known_head; i >= 0; i = p->rows[i].next) {
+        put_u32(w, (uint32_t)i);
+        put_u32(w, (uint32_t)p->rows[i].block);
+        put_u64(w, p->rows[i].seq_id);
+    }
+    put_u32(w, p->n_free);
+    for (int32_t i = p->free_head; i >= 0; i = p->rows[i].next)
+        put_u32(w, (uint32_t)i);
 }
 
 static void put_f64(struct byte_writer *w, double v)
@@ -113,7 +129,7 @@ static void save_timed(const struct sched *s, struct byte_writer *w)
 size_t sched_save(const struct sched *s, void *buf, size_t cap)
 {
     struct byte_writer w = {.data = buf, .cap = cap};
-    put_u32(&w, SNAPSHOT_VERSION);
+    put_u32(&w, STATE_VERSION);
     COUNTERS(PUT)
     save_pool(&s->pool, &w);
     put_u32(&w, s->waiting.n);
@@ -133,13 +149,16 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
             put_u32(&w, fs->n_tokens);
             put_u32(&w, fs->n_score);
             put_u32(&w, (uint32_t)(fs->slot >= 0) | (uint32_t)fs->want << 1 |
-                            (uint32_t)fs->kv_lost << 2 | (uint32_t)fs->embed << 3);
+                            (uint32_t)fs->kv_lost << 2 | (uint32_t)fs->embed << 3 |
+                            (uint32_t)fs->rolling << 4);
+            put_u32(&w, fs->keep);
         }
     }
     put_u32(&w, s->n_closes);
     for (uint32_t k = 0; k < s->n_closes; k++)
         put_u64(&w, s->closes[k]);
     save_timed(s, &w);
+    save_snapshots(&s->pool.snapshots, &w);
     return w.n;
 }
 
@@ -168,17 +187,17 @@ static enum status restore_known(struct block_pool *p, struct byte_reader *r)
 {
     uint32_t n = get_u32(r);
     if (n > p->n_blocks)
-        FAIL(ST_FORMAT, "snapshot: %u known blocks of %u", n, p->n_blocks);
+        FAIL(ST_FORMAT, "saved state: %u known blocks of %u", n, p->n_blocks);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t b = get_u32(r);
         uint64_t prefix_id = get_u64(r);
         struct prefix_key key = {.salt = get_u64(r), .group = get_u64(r), .parent = get_u64(r)};
         if (r->bad || b >= p->n_blocks || p->blocks[b].prefix_id || prefix_id == 0)
-            FAIL(ST_FORMAT, "snapshot: known block %u is out of range or listed twice", b);
+            FAIL(ST_FORMAT, "saved state: known block %u is out of range or listed twice", b);
         int32_t *tokens = p->tokens + (size_t)b * p->block_len;
         get_i32s(r, tokens, p->block_len);
         if (!prefix_restore(p, (int32_t)b, &key, prefix_id))
-            FAIL(ST_FORMAT, "snapshot: block %u repeats another's prefix", b);
+            FAIL(ST_FORMAT, "saved state: block %u repeats another's prefix", b);
     }
     return ST_OK;
 }
@@ -187,13 +206,13 @@ static enum status restore_list(struct block_pool *p, struct byte_reader *r, boo
 {
     uint32_t n = get_u32(r);
     if (n > p->n_blocks)
-        FAIL(ST_FORMAT, "snapshot: a list of %u blocks of %u", n, p->n_blocks);
+        FAIL(ST_FORMAT, "saved state: a list of %u blocks of %u", n, p->n_blocks);
     int32_t tail = -1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t b = get_u32(r);
         if (r->bad || b >= p->n_blocks || p->blocks[b].next != UNPLACED || p->blocks[b].n_refs ||
             (p->blocks[b].prefix_id != 0) != cached)
-            FAIL(ST_FORMAT, "snapshot: block %u cannot be %s", b, cached ? "cached" : "free");
+            FAIL(ST_FORMAT, "saved state: block %u cannot be %s", b, cached ? "cached" : "free");
         p->blocks[b].next = -1;
         p->blocks[b].prev = cached ? tail : -1;
         if (tail >= 0)
@@ -212,11 +231,11 @@ static enum status restore_table(struct sched *s, struct seq *q, struct byte_rea
 {
     q->n_table = get_u32(r);
     if (q->n_table > s->max_table || (q->state == SEQ_WAITING && q->n_table))
-        FAIL(ST_FORMAT, "snapshot: a table of %u blocks", q->n_table);
+        FAIL(ST_FORMAT, "saved state: a table of %u blocks", q->n_table);
     for (uint32_t k = 0; k < q->n_table; k++) {
         uint32_t b = get_u32(r);
         if (r->bad || b >= s->pool.n_blocks)
-            FAIL(ST_FORMAT, "snapshot: block %u in a table", b);
+            FAIL(ST_FORMAT, "saved state: block %u in a table", b);
         q->table[k] = (int32_t)b;
         s->pool.n_held += s->pool.blocks[b].n_refs++ == 0;
         s->pool.blocks[b].next = -1;
@@ -229,7 +248,7 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
 {
     TRY(sched_check_req(s, req));
     if (s->free_slot < 0 || (running && s->n_free_rows == 0))
-        FAIL(ST_FORMAT, "snapshot: more sequences than fit");
+        FAIL(ST_FORMAT, "saved state: more sequences than fit");
     int32_t i = seq_new(s, req);
     struct seq *q = &s->seqs[i];
     uint64_t arrival = get_u64(r);
@@ -265,7 +284,53 @@ static enum status restore_seq(struct sched *s, const struct sched_req *req, boo
     q->pos = pos;
     q->done = done;
     q->n_hashed = n_hashed;
-    return restore_table(s, q, r);
+    TRY(restore_table(s, q, r));
+    if (version < 4)
+        return ST_OK;
+    q->keep_branch = get_u32(r);
+    q->keep_prompt = get_u32(r);
+    q->rolling = get_u32(r);
+    if (q->rolling > s->pool.snapshots.n_rows)
+        FAIL(ST_FORMAT, "saved state: snapshot %u of a sequence", q->rolling);
+    return ST_OK;
+}
+
+/* The row is neither known nor free; the steps in flight may be writing it. */
+static bool is_unplaced(const struct snapshot_pool *p, uint32_t row)
+{
+    return row < p->n_rows && p->rows[row].next == UNPLACED;
+}
+
+/* All rows that are in no list are being taken: sched_broken holds that against the steps in flight. */
+static enum status restore_snapshots(struct sched *s, struct byte_reader *r)
+{
+    struct snapshot_pool *p = &s->pool.snapshots;
+    for (uint32_t i = 0; i < p->n_rows; i++)
+        p->rows[i].next = UNPLACED;
+    p->n_free = 0;
+    p->free_head = -1;
+    for (uint32_t n = get_u32(r); n > 0; n--) {
+        uint32_t row = get_u32(r), block = get_u32(r);
+        uint64_t seq_id = get_u64(r);
+        if (r->bad || !is_unplaced(p, row) || block >= s->pool.n_blocks ||
+            !s->pool.blocks[block].prefix_id || p->of_block[block] >= 0)
+            FAIL(ST_FORMAT, "saved state: snapshot %u behind block %u", row, block);
+        snapshot_know(p, (int32_t)row, (int32_t)block, seq_id);
+    }
+    int32_t *end = &p->free_head;
+    for (uint32_t n = get_u32(r); n > 0; n--) {
+        uint32_t row = get_u32(r);
+        if (r->bad || !is_unplaced(p, row))
+            FAIL(ST_FORMAT, "saved state: snapshot %u cannot be free", row);
+        *end = (int32_t)row;
+        end = &p->rows[row].next;
+        *end = -1;
+        p->n_free++;
+    }
+    for (uint32_t i = 0; i < p->n_rows; i++)
+        if (p->rows[i].next == UNPLACED)
+            p->rows[i].next = -1;
+    return ST_OK;
 }
 
 static struct cost_load restore_load(struct byte_reader *r)
@@ -284,7 +349,7 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
     f->load = version > 1 ? restore_load(r) : (struct cost_load){0};
     f->n = get_u32(r);
     if (f->n > s->cfg.max_seqs)
-        FAIL(ST_FORMAT, "snapshot: %u sequences in a step", f->n);
+        FAIL(ST_FORMAT, "saved state: %u sequences in a step", f->n);
     f->n_want = f->n_embed = 0;
     f->n_score = 0;
     for (uint32_t k = 0; k < f->n; k++) {
@@ -297,12 +362,14 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
         fs->want = flags & 2;
         fs->kv_lost = flags & 4;
         fs->embed = flags & 8;
+        fs->rolling = flags & 16;
+        fs->keep = version > 3 ? get_u32(r) : 0;
         f->n_want += fs->want;
         f->n_embed += fs->embed;
         f->n_score += fs->n_score;
         if (r->bad || fs->n_score > fs->n_tokens || (fs->embed && !fs->want) ||
-            ((flags & 1) && fs->slot < 0))
-            FAIL(ST_FORMAT, "snapshot: sequence %llu in flight is not live",
+            fs->keep > s->pool.snapshots.n_rows || ((flags & 1) && fs->slot < 0))
+            FAIL(ST_FORMAT, "saved state: sequence %llu in flight is not live",
                  (unsigned long long)fs->seq_id);
     }
     return ST_OK;
@@ -335,25 +402,26 @@ static enum status restore_rest(struct sched *s, const struct sched_req *reqs, u
 {
     uint32_t n_waiting = get_u32(r), n_running = get_u32(r);
     if ((uint64_t)n_waiting + n_running != n_reqs)
-        FAIL(ST_FORMAT, "snapshot: %u + %u sequences, %u requests", n_waiting, n_running, n_reqs);
+        FAIL(ST_FORMAT, "saved state: %u + %u sequences, %u requests", n_waiting, n_running,
+             n_reqs);
     for (uint32_t i = 0; i < n_reqs; i++)
         TRY(restore_seq(s, &reqs[i], i >= n_waiting, version, r));
     uint32_t n_flights = get_u32(r);
     if (n_flights > s->cfg.max_inflight)
-        FAIL(ST_FORMAT, "snapshot: %u steps in flight", n_flights);
+        FAIL(ST_FORMAT, "saved state: %u steps in flight", n_flights);
     for (; s->n_flights < n_flights; s->n_flights++)
         TRY(restore_flight(s, &s->flights[s->n_flights], version, r));
     s->n_closes = get_u32(r);
     if (s->n_closes > s->cfg.max_seqs) {
         uint32_t n = s->n_closes;
         s->n_closes = 0;
-        FAIL(ST_FORMAT, "snapshot: %u closes", n);
+        FAIL(ST_FORMAT, "saved state: %u closes", n);
     }
     for (uint32_t k = 0; k < s->n_closes; k++)
         s->closes[k] = get_u64(r);
     if (version > 1)
         restore_timed(s, r);
-    return ST_OK;
+    return version > 3 ? restore_snapshots(s, r) : ST_OK;
 }
 
 enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_t n_reqs,
@@ -362,13 +430,14 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
     struct byte_reader all = {.data = data, .left = n}, *r = &all, lists;
     struct sched saved;
     uint32_t version = get_u32(r);
-    if (version < 1 || version > SNAPSHOT_VERSION)
-        FAIL(ST_FORMAT, "snapshot: version %u, this build reads 1 to %d", version,
-             SNAPSHOT_VERSION);
+    if (version < 1 || version > STATE_VERSION)
+        FAIL(ST_FORMAT, "saved state: version %u, this build reads 1 to %d", version,
+             STATE_VERSION);
     COUNTERS(GET)
     uint32_t n_blocks = get_u32(r);
     if (n_blocks == 0 || n_blocks > s->max_blocks)
-        FAIL(ST_FORMAT, "snapshot: %u blocks, the configuration has %u", n_blocks, s->max_blocks);
+        FAIL(ST_FORMAT, "saved state: %u blocks, the configuration has %u", n_blocks,
+             s->max_blocks);
 
     struct block_pool *p = &s->pool;
     block_pool_reset(p, n_blocks);
@@ -384,13 +453,13 @@ enum status sched_restore(struct sched *s, const struct sched_req *reqs, uint32_
     }
     TRY(restore_rest(s, reqs, n_reqs, version, r));
     if (r->bad || r->left)
-        FAIL(ST_FORMAT, "snapshot: %s", r->bad ? "it is cut off" : "bytes are left over");
+        FAIL(ST_FORMAT, "saved state: %s", r->bad ? "it is cut off" : "bytes are left over");
     TRY(restore_list(p, &lists, true));
     TRY(restore_list(p, &lists, false));
     COUNTERS(SET)
     const char *broken;
     TRY(sched_broken(s, &broken));
     if (broken)
-        FAIL(ST_FORMAT, "snapshot: does not hold: %s", broken);
+        FAIL(ST_FORMAT, "saved state: does not hold: %s", broken);
     return ST_OK;
 }
