@@ -194,7 +194,7 @@ def result_of(frame):
 
 @tap.case
 def messages_to_workers():
-    n = count(10000, 100)
+    n = count(10000, 100, 100000)
     with Parts(DEMO, groups=0) as c:
         with Relay(f"ipc://{c.dir}/relay", c.workers) as relay:
             group = c.spawn(BIN / "ingot-worker", "--model", DEMO, "--connect", relay.endpoint, *RANK)
