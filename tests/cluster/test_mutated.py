@@ -12,6 +12,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 import ingot_client as ic  # noqa: E402
 import tap  # noqa: E402
 import zmq  # noqa: E402
+from google.protobuf.message import DecodeError  # noqa: E402
 from cluster import BIN, DEMO, Parts  # noqa: E402
 from mutation import SEED, WORKER_TYPES, Beside, Relay, count, mutate, record_client, worker_class, worker_frame  # noqa: E402
 
@@ -19,6 +20,7 @@ from mutation import SEED, WORKER_TYPES, Beside, Relay, count, mutate, record_cl
 RANK = ["--threads", "1", "--max-seqs", "8", "--max-step-tokens", "64", "--kv-blocks", "64", "--max-ctx", "256"]
 END = ic.pack("Error", request_id="end", code=3, detail="the end", request=ic.TYPES["GENERATE"])
 ROUNDS = 4  # of the recorded replies, in one session
+WHOLE = 250
 
 
 def type_of(frame):
@@ -86,7 +88,7 @@ def sessions(endpoint, n):
 
 @tap.case
 def replies_to_clients():
-    n = count(8000, 2000)
+    n = count(10000, 2000)
     with Parts(DEMO) as c:
         c.clients[0].wait_ready()
         replies = record_client(c).down
@@ -96,7 +98,7 @@ def replies_to_clients():
         per = ROUNDS * (len(replies) - 1)
         with Server(wrong, replies, True) as bad, Server(good, replies, False):
             victim, beside = sessions(wrong, n // per * 3 // 2 + 1), sessions(good, 50)
-            out, err = victim.communicate(timeout=7000)
+            out, err = victim.communicate(timeout=19000)
             assert victim.returncode == 0, (victim.returncode, err[-3000:])
             lines = [[int(x) for x in line.split()[:2]] for line in out.splitlines()]
             assert bad.n >= n and sum(e for e, _ in lines) and sum(r for _, r in lines), (bad.n, n, lines[:9])
@@ -110,8 +112,8 @@ def replies_to_clients():
 # ---- messages to workers ----
 
 class Coordinator(Script):
-    """Welcomes a rank to one session after the other: some of the recorded messages, one that is mutated, and one that no
-    rank takes.  Every 50th has all recorded ones, and a Shutdown behind their results."""
+    """Welcomes a rank to one session after the other: some of the recorded messages, one that is mutated (it may be the
+    Welcome), and one that no rank takes.  Every WHOLE-th has all recorded ones, and a Shutdown behind their results."""
 
     def __init__(self, endpoint, messages, n_results):
         super().__init__(endpoint)
@@ -125,17 +127,33 @@ class Coordinator(Script):
             message.epoch = self.epoch
         return worker_frame(name, message)
 
+    def mutated(self, m):
+        """Not what a rank is to obey: that it is refused, or welcomed to an epoch to come."""
+        self.n += 1
+        while True:
+            f = mutate(self.rng, self.frame(m))
+            kind = type_of(f) if len(f) >= ic.HEADER.size else 0
+            if kind != WORKER_TYPES["REFUSED"] and not (kind == WORKER_TYPES["WELCOME"] and epoch_of(f) > self.epoch):
+                return f
+
     def session(self):
         self.epoch += 1
-        yield self.frame(("WELCOME", worker_class("WELCOME")(heartbeat_ms=100000, lease_ms=300000)))
-        self.tokens = [] if self.epoch % 50 == 1 else None
+        welcome = "WELCOME", worker_class("WELCOME")(heartbeat_ms=100000, lease_ms=300000)
+        if self.epoch % WHOLE != 1 and self.rng.random() < 0.1:
+            self.tokens = None
+            yield self.mutated(welcome)
+            yield b"no frame"
+            return
+        yield self.frame(welcome)
+        self.tokens = [] if self.epoch % WHOLE == 1 else None
         if self.tokens is not None:
             yield from map(self.frame, self.messages)
             return
         at = self.rng.randrange(len(self.messages))
-        yield from map(self.frame, self.messages[:at])
-        self.n += 1
-        yield mutate(self.rng, self.frame(self.messages[at]))
+        before = at if self.rng.random() < 0.02 else self.rng.randrange(min(at, 3) + 1)
+        yield from map(self.frame, self.messages[:before])
+        others = [(name, worker_class(name)()) for name in ("RESET", "HEARTBEAT", "SHUTDOWN")] + [welcome]
+        yield self.mutated(self.rng.choice(others) if self.rng.random() < 0.2 else self.messages[at])
         yield b"no frame"
 
     def answers(self, frame):
@@ -157,6 +175,14 @@ class Coordinator(Script):
         return worker_class(name).FromString(frame[ic.HEADER.size:]).epoch == self.epoch
 
 
+def epoch_of(frame):
+    """0: it is no Welcome."""
+    try:
+        return worker_class("WELCOME").FromString(frame[ic.HEADER.size:]).epoch
+    except DecodeError:
+        return 0
+
+
 def result_of(frame):
     """What must be the same: a StepResult without its times and epoch."""
     m = worker_class("STEP_RESULT").FromString(frame[ic.HEADER.size:])
@@ -168,7 +194,7 @@ def result_of(frame):
 
 @tap.case
 def messages_to_workers():
-    n = count(1000, 100)
+    n = count(10000, 100, 100000)
     with Parts(DEMO, groups=0) as c:
         with Relay(f"ipc://{c.dir}/relay", c.workers) as relay:
             group = c.spawn(BIN / "ingot-worker", "--model", DEMO, "--connect", relay.endpoint, *RANK)
@@ -188,7 +214,7 @@ def messages_to_workers():
             while script.n < n:
                 assert rank.poll() is None and script.is_alive(), c.log()[-3000:]
                 script.join(0.05)
-            tap.wait_for(lambda: len(script.whole) > n // 50, "the last whole session")
+            tap.wait_for(lambda: len(script.whole) > n // WHOLE, "the last whole session")
             rank.terminate()
             assert rank.wait(tap.LIMIT) == 0, c.log()[-3000:]
             assert all(w == script.whole[0] for w in script.whole), "before the first mutation it computed otherwise"
