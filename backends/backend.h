@@ -228,8 +228,8 @@ struct attn_layer {
     const struct weight *q_norm, *k_norm;
     struct view cos, sin; /* [max_pos, rot_dim / 2] f32 */
     struct view q_scale;  /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
-    bool v_norm; /* values: per-head RMS norm without weights */
-    bool v_is_k; /* qkv has no values: they are the keys before their norm and RoPE */
+    bool v_norm;          /* values: per-head RMS norm without weights */
+    bool v_is_k;          /* qkv has no values: they are the keys before their norm and RoPE */
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;

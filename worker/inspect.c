@@ -118,9 +118,11 @@ static void text_config(FILE *f, const struct report *r)
             mc->n_kv, mc->qk_norm ? ", norm of q and k" : "",
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
     if (mc->global_d_head)
-        fprintf(f, "               in %d layers without a window %d heads of %d, %d key/value heads%s\n",
-                mc->n_layers - n_of(mc, mc->windowed), mc->n_q, mc->global_d_head, mc->global_n_kv,
-                mc->k_eq_v ? ", values of the keys" : "");
+        fprintf(
+            f,
+            "               in %d layers without a window %d heads of %d, %d key/value heads%s\n",
+            mc->n_layers - n_of(mc, mc->windowed), mc->n_q, mc->global_d_head, mc->global_n_kv,
+            mc->k_eq_v ? ", values of the keys" : "");
     if (mc->kv_rank)
         fprintf(f,
                 "               latent: one row of %d + %d elements a token for all heads; queries "

@@ -220,7 +220,7 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
     TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));
-    mc->n_layers -= mc->n_mtp; /* block_count has them */
+    mc->n_layers -= mc->n_mtp;  /* block_count has them */
     if (mc->arch->global_heads) /* config_gguf_global */
         return read_vocab(mc, m);
     mc->n_kv = mc->n_q;

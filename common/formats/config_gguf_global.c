@@ -47,8 +47,8 @@ static enum status read_size(const struct meta *m, const char *keys, const char 
     value = *out;
     TRY(meta_i32(m, values, 1, 1 << 16, &value));
     if (value != *out)
-        FAIL(ST_UNSUPPORTED, "gguf: heads with keys of %d and values of %d are not supported",
-             *out, value);
+        FAIL(ST_UNSUPPORTED, "gguf: heads with keys of %d and values of %d are not supported", *out,
+             value);
     return ST_OK;
 }
 

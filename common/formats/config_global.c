@@ -24,8 +24,9 @@ static enum status read_layer(struct model_config *mc, const cJSON *layer, int32
         FAIL(ST_UNSUPPORTED,
              "per_layer_config.%d: only layers of full_attention may have heads of their own", i);
     if (!first && (d_head != mc->global_d_head || n_kv != mc->global_n_kv))
-        FAIL(ST_UNSUPPORTED, "per_layer_config.%d: %d key/value heads of %d, another layer of "
-                             "full_attention has %d of %d",
+        FAIL(ST_UNSUPPORTED,
+             "per_layer_config.%d: %d key/value heads of %d, another layer of "
+             "full_attention has %d of %d",
              i, n_kv, d_head, mc->global_n_kv, mc->global_d_head);
     mc->global_d_head = d_head;
     mc->global_n_kv = n_kv;

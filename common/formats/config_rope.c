@@ -93,9 +93,9 @@ static enum status read_proportional(struct rope_config *rope, const cJSON *obj,
 static enum status read_partial(struct rope_config *rope, const struct model_config *mc,
                                 const cJSON *root, const cJSON *obj, const char *where)
 {
-    int32_t d = mc->kv_rank                                    ? mc->d_rope
+    int32_t d = mc->kv_rank                                  ? mc->d_rope
                 : mc->global_d_head > 0 && rope == &mc->rope ? mc->global_d_head
-                                                               : mc->d_head;
+                                                             : mc->d_head;
     if (is_proportional(mc->arch, obj)) {
         rope->rot_dim = d;
         return ST_OK;

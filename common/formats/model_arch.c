@@ -423,8 +423,8 @@ const struct arch *arch_of_type(const char *model_type)
 /* Multi-modal classes whose text part is served. */
 static const char *const wrappers[] = {
     "Mistral3ForConditionalGeneration", "Gemma3ForConditionalGeneration",
-    "Gemma4ForConditionalGeneration",
-    "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"};
+    "Gemma4ForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration"};
 
 bool arch_is_wrapper(const char *name)
 {

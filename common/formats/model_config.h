@@ -222,23 +222,23 @@ struct arch {
     bool sinks;           /* TN_SINKS */
     bool
         tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
-    bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
-    bool delta;          /* layers of gated delta nets; attention has TN_Q_GATE */
-    bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
-    bool derived_value;  /* of latent: "v_head_dim" is D / Hq where the file does not say it */
-    bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
-    bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
-    bool layer_list;     /* "mlp_layer_types": which layers have experts */
-    bool says_groups;    /* config.json must have the keys of EXPERTS_GROUPS: other classes that
+    bool decay_value;   /* of delta: the file has -e^A_log, and the convolution as a matrix */
+    bool delta;         /* layers of gated delta nets; attention has TN_Q_GATE */
+    bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
+    bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
+    bool expert_bias;   /* the router and the experts have biases; "swiglu_limit" */
+    bool route_bias;    /* TN_ROUTER_BIAS; the scores are sigmoids */
+    bool layer_list;    /* "mlp_layer_types": which layers have experts */
+    bool says_groups;   /* config.json must have the keys of EXPERTS_GROUPS: other classes that
                             read them have other defaults */
-    bool logit_factor;   /* "logit_scale": factor on the logits */
-    bool norm_plus_one;  /* norm weights are stored less 1 */
-    bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
-    bool local_rope;     /* layers with a window have a RoPE of their own */
-    bool tanh_gelu;      /* "gelu" means the tanh form, which is the default too */
-    bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
-    bool final_cap;      /* of these keys only final_logit_softcapping and hidden_activation */
-    bool unit_scores;    /* no factor on q k */
+    bool logit_factor;  /* "logit_scale": factor on the logits */
+    bool norm_plus_one; /* norm weights are stored less 1 */
+    bool scale_embed;   /* the embedding is multiplied by sqrt(D) */
+    bool local_rope;    /* layers with a window have a RoPE of their own */
+    bool tanh_gelu;     /* "gelu" means the tanh form, which is the default too */
+    bool soft_caps;     /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool final_cap;     /* of these keys only final_logit_softcapping and hidden_activation */
+    bool unit_scores;   /* no factor on q k */
     /* global layers, those without a window, have heads of their own: global_head_dim,
      * num_global_key_value_heads, attention_k_eq_v; TN_GLOBAL_Q and those behind it */
     bool global_heads;
@@ -295,7 +295,6 @@ enum rope_type {
 
 #define ROPE_NEVER 1e30f /* as llama.cpp's converter writes it */
 
-
 struct rope_config {
     enum rope_type type;
     bool interleaved; /* pairs (2i, 2i+1); else (i, i + rot_dim / 2) */
@@ -344,11 +343,11 @@ struct model_config {
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
     int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
     int32_t global_n_kv, global_d_head; /* of layers without a window; 0: they are as the others */
-    bool k_eq_v; /* of these layers: values are the keys before their norm and RoPE */
-    int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
-    int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
-    int32_t d_value;              /* of its values */
-    bool delta[MAX_LAYERS];       /* which layers are gated delta nets; the others have attention */
+    bool k_eq_v;             /* of these layers: values are the keys before their norm and RoPE */
+    int32_t kv_rank, q_rank; /* latent attention: sizes of the latents; 0: there is none */
+    int32_t d_nope, d_rope;  /* of its query heads: without and with RoPE */
+    int32_t d_value;         /* of its values */
+    bool delta[MAX_LAYERS];  /* which layers are gated delta nets; the others have attention */
     int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
     int32_t d_delta_k, d_delta_v; /* sizes of these */
     int32_t delta_taps;           /* of their convolution */

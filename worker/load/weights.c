@@ -71,8 +71,7 @@ static const struct weight_rule {
     [W_DELTA_DT] = {"delta net's dt", true, false, false, 1, {TN_DELTA_DT}},
     [W_DELTA_NORM] = {"delta net's norm", true, false, false, 1, {TN_DELTA_NORM}},
     [W_DELTA_OUT] = {"delta net's output", true, false, false, 1, {TN_DELTA_OUT}},
-    [W_GLOBAL_QKV] =
-        {"global qkv", true, false, false, 3, {TN_GLOBAL_Q, TN_GLOBAL_K, TN_GLOBAL_V}},
+    [W_GLOBAL_QKV] = {"global qkv", true, false, false, 3, {TN_GLOBAL_Q, TN_GLOBAL_K, TN_GLOBAL_V}},
     [W_GLOBAL_QK] = {"global q and k", true, false, false, 2, {TN_GLOBAL_Q, TN_GLOBAL_K}},
     [W_GLOBAL_Q_NORM] = {"global q norm", true, false, false, 1, {TN_GLOBAL_Q_NORM}},
     [W_GLOBAL_K_NORM] = {"global k norm", true, false, false, 1, {TN_GLOBAL_K_NORM}},
@@ -423,7 +422,8 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
 /* Where norm weights are stored less 1: is that vector one of them? */
 static bool less_one(enum weight_id id)
 {
-    return id != W_LAYER_SCALE && id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT && id != W_DELTA_NORM;
+    return id != W_LAYER_SCALE && id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT &&
+           id != W_DELTA_NORM;
 }
 
 /* expert: of a stack, or this rank's query head. */

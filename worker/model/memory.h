@@ -33,7 +33,7 @@ struct kv_kind {
     size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
     int32_t cols;       /* of K: n_kv d of this rank */
     int32_t n_kv;       /* heads of this rank */
-    int32_t n_layers; /* that have such memory; 1: an encoder's layers share it, for a sequence is
+    int32_t n_layers;   /* that have such memory; 1: an encoder's layers share it, for a sequence is
                            over with its step */
 };
 
