@@ -113,6 +113,7 @@ enum backend_feature {
     FEATURE_LATENT,      /* attention: d_value; latent_to_cache, heads_linear */
     FEATURE_FULL,        /* attention: full; layer_norm, embed of positions and types */
     FEATURE_DELTA,       /* delta_conv, delta_rule, gated_norm */
+    FEATURE_VALUES,      /* qkv_to_cache: v_norm, v_is_k */
     N_FEATURES
 };
 
@@ -227,6 +228,8 @@ struct attn_layer {
     const struct weight *q_norm, *k_norm;
     struct view cos, sin; /* [max_pos, rot_dim / 2] f32 */
     struct view q_scale;  /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
+    bool v_norm;          /* values: per-head RMS norm without weights */
+    bool v_is_k;          /* qkv has no values: they are the keys before their norm and RoPE */
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;
@@ -235,6 +238,12 @@ struct attn_layer {
 static inline int32_t attn_d_value(const struct attn_layer *al)
 {
     return al->d_value ? al->d_value : al->d_head;
+}
+
+/* Columns of qkv: n_q query heads, n_kv keys, and n_kv values where they have a matrix. */
+static inline int32_t attn_qkv_cols(const struct attn_layer *al)
+{
+    return (al->n_q + (al->v_is_k ? 1 : 2) * al->n_kv) * al->d_head;
 }
 
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
@@ -412,7 +421,7 @@ struct backend_ops {
     enum status (*add_rms_norm)(struct backend *be, struct view resid, struct view x,
                                 const struct weight *x_bias, const struct weight *w, float eps,
                                 struct view out);
-    /* Splits qkv [T, (n_q + 2 n_kv) d], applies q_norm/k_norm and RoPE at pos, writes k and v to
+    /* Splits qkv [T, attn_qkv_cols], applies q_norm/k_norm/v_norm and RoPE at pos, writes k and v to
      * the cache rows in slot (converted to the cache's type, quantised per token and head) and q to
      * q [T, n_q d] f32. */
     enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,

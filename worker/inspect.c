@@ -117,6 +117,12 @@ static void text_config(FILE *f, const struct report *r)
     fprintf(f, "attention      %d heads of %d, %d key/value heads%s%s%s\n", mc->n_q, mc->d_head,
             mc->n_kv, mc->qk_norm ? ", norm of q and k" : "",
             mc->qkv_bias ? ", biases on q, k, v" : "", mc->o_bias ? " and o" : "");
+    if (mc->global_d_head)
+        fprintf(
+            f,
+            "               in %d layers without a window %d heads of %d, %d key/value heads%s\n",
+            mc->n_layers - n_of(mc, mc->windowed), mc->n_q, mc->global_d_head, mc->global_n_kv,
+            mc->k_eq_v ? ", values of the keys" : "");
     if (mc->kv_rank)
         fprintf(f,
                 "               latent: one row of %d + %d elements a token for all heads; queries "
@@ -270,6 +276,9 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "heads", mc->n_q);
     cJSON_AddNumberToObject(o, "kv_heads", mc->n_kv);
     cJSON_AddNumberToObject(o, "head_dim", mc->d_head);
+    cJSON_AddNumberToObject(o, "global_kv_heads", mc->global_n_kv);
+    cJSON_AddNumberToObject(o, "global_head_dim", mc->global_d_head);
+    cJSON_AddBoolToObject(o, "k_eq_v", mc->k_eq_v);
     cJSON_AddNumberToObject(o, "kv_rank", mc->kv_rank);
     cJSON_AddNumberToObject(o, "q_rank", mc->q_rank);
     cJSON_AddNumberToObject(o, "delta_layers", model_n_delta(mc));

@@ -166,6 +166,7 @@ struct head_rot {
     const float *cos, *sin; /* [rot / 2] */
     int d, rot;
     bool interleaved;
+    bool unit; /* without weights of the norm: they are 1 */
 };
 
 /* Columns [0, cols) of a value head's state over n tokens: delta_rule of backend.h, but for the gates. */

@@ -27,6 +27,18 @@ static void store_head(const struct qkv_job *j, struct view cache, struct view s
     j->kernels->kv_store(cache.dtype, x, d, dst + (size_t)(g * d) * dtype_size(cache.dtype), s);
 }
 
+static void store_value(const struct qkv_job *j, int32_t slot, int32_t g, const float *x)
+{
+    const struct head_rot norm = {.unit = true, .eps = j->al->eps, .d = j->al->d_head};
+    float v[HEAD_MAX];
+    if (j->al->v_norm) {
+        memcpy(v, x, (size_t)j->al->d_head * sizeof *v);
+        j->kernels->rotate_head(&norm, v);
+        x = v;
+    }
+    store_head(j, j->kv.v, j->kv.v_scale, slot, g, x);
+}
+
 static void qkv_token(const struct qkv_job *j, int32_t t)
 {
     const struct attn_layer *al = j->al;
@@ -56,7 +68,7 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
         memcpy(k, src + g * d, (size_t)d * sizeof *k);
         j->kernels->rotate_head(&rot, k);
         store_head(j, j->kv.k, j->kv.k_scale, slot, g, k);
-        store_head(j, j->kv.v, j->kv.v_scale, slot, g, src + (al->n_kv + g) * d);
+        store_value(j, slot, g, src + (al->v_is_k ? g : al->n_kv + g) * d);
     }
 }
 
@@ -91,7 +103,7 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                              struct view q)
 {
     TRY(attn_check_cache(al, kv));
-    assert(qkv.cols == (al->n_q + 2 * al->n_kv) * al->d_head && q.cols == al->n_q * al->d_head);
+    assert(qkv.cols == attn_qkv_cols(al) && q.cols == al->n_q * al->d_head);
     assert(qkv.rows == st->n_tokens && q.rows == st->n_tokens && al->rot_dim <= al->d_head);
     struct qkv_job j = {be->kernels, al, st, qkv, q, kv};
     rows_run(be, qkv_part, &j, qkv.rows, qkv.cols);

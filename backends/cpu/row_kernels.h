@@ -56,6 +56,13 @@ static inline void scale_rms(const float *x, const float *w, float eps, float *o
         out[i] = x[i] * r * w[i];
 }
 
+static inline void unit_rms(float *x, float eps, int n)
+{
+    float r = 1.0f / sqrtf(sum_of_squares(x, 0.0f, n) / (float)n + eps);
+    for (int i = 0; i < n; i++)
+        x[i] = x[i] * r;
+}
+
 static void row_add_rms_norm(float *resid, const float *x, const float *x_bias, const float *w,
                              float eps, float *out, int n)
 {
@@ -214,6 +221,8 @@ static void row_rotate_head(const struct head_rot *r, float *x)
     int half = r->rot / 2;
     if (r->norm)
         scale_rms(x, r->norm, r->eps, x, r->d);
+    else if (r->unit)
+        unit_rms(x, r->eps, r->d);
     int step = r->interleaved ? 2 : 1, apart = r->interleaved ? 1 : half;
     for (int i = 0; i < half; i++) {
         float a = x[i * step], b = x[i * step + apart];

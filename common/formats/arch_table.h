@@ -14,6 +14,9 @@ extern const size_t n_archs_of_classic;
 /* The encoders. */
 extern const struct arch archs_of_encoders[];
 extern const size_t n_archs_of_encoders;
+/* Gemma 4. */
+extern const struct arch archs_of_gemma[];
+extern const size_t n_archs_of_gemma;
 extern const struct arch archs_of_delta[];
 extern const size_t n_archs_of_delta;
 

@@ -37,6 +37,10 @@ static const char *const known[] = {
     "attention.head_count_kv",
     "attention.key_length",
     "attention.value_length",
+    "attention.key_length_swa",
+    "attention.value_length_swa",
+    "attention.shared_kv_layers",
+    "embedding_length_per_layer_input",
     "attention.key_length_mla",
     "attention.value_length_mla",
     "attention.kv_lora_rank",
@@ -63,6 +67,7 @@ static const char *const known[] = {
     "rope.dimension_sections",
     "rope.freq_base_swa",
     "rope.dimension_count",
+    "rope.dimension_count_swa",
     "rope.freq_base",
     "rope.scale_linear",
     "rope.scaling.type",
@@ -140,8 +145,14 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->latent;
     if (meta_is(key, "rope.scaling.yarn_log_multiplier"))
         return a->needs_rope || a->latent;
-    if (meta_is(key, "attn_logit_softcapping") || meta_is(key, "final_logit_softcapping"))
+    if (meta_is(key, "attn_logit_softcapping"))
         return a->soft_caps;
+    if (meta_is(key, "final_logit_softcapping"))
+        return a->soft_caps || a->final_cap;
+    if (meta_is(key, "attention.key_length_swa") || meta_is(key, "attention.value_length_swa") ||
+        meta_is(key, "attention.shared_kv_layers") || meta_is(key, "rope.dimension_count_swa") ||
+        meta_is(key, "embedding_length_per_layer_input"))
+        return a->global_heads;
     if (meta_is(key, "rope.freq_base_swa"))
         return a->local_rope;
     if (meta_is(key, "attention.sliding_window_pattern"))
@@ -207,11 +218,13 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
     TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
-    mc->n_kv = mc->n_q;
-    TRY(meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
     TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));
-    mc->n_layers -= mc->n_mtp; /* block_count has them */
+    mc->n_layers -= mc->n_mtp;  /* block_count has them */
+    if (mc->arch->global_heads) /* config_gguf_global */
+        return read_vocab(mc, m);
+    mc->n_kv = mc->n_q;
+    TRY(meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
     if (mc->arch->latent) {
         TRY(config_gguf_latent(mc, m));
         return read_vocab(mc, m);
@@ -317,6 +330,8 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
     mc->attn_scale = gguf_arch_attn_scale(a, mc);
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
+    if (a->final_cap)
+        return meta_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
     if (!a->soft_caps)
         return ST_OK;
     mc->attn_cap = a->default_attn_cap;
@@ -449,10 +464,13 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
     if (mc->n_positions)
         return ST_OK;
     mc->rope.interleaved = m->row->interleaved;
-    mc->rope.rot_dim = mc->kv_rank ? mc->d_rope : mc->d_head;
+    mc->rope.rot_dim = mc->kv_rank         ? mc->d_rope
+                       : mc->global_d_head ? mc->global_d_head
+                                           : mc->d_head;
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
     TRY(meta_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
-    mc->local_rope.rot_dim = mc->rope.rot_dim;
+    mc->local_rope.rot_dim = mc->global_d_head ? mc->d_head : mc->rope.rot_dim;
+    TRY(meta_i32(m, "rope.dimension_count_swa", 2, 1 << 16, &mc->local_rope.rot_dim));
     mc->local_rope.interleaved = mc->rope.interleaved;
     if (mc->arch->wide_qk_norm)
         mc->local_rope.theta = mc->rope.theta;
@@ -555,6 +573,8 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
         TRY(config_gguf_delta(out, &m));
     TRY(config_gguf_experts(out, &m));
     TRY(read_window(out, &m));
+    if (out->arch->global_heads)
+        TRY(config_gguf_global(out, &m));
     TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
     if (out->arch->latent)

@@ -43,6 +43,25 @@ static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
 
 static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
 
+/* Both kinds of layers of Gemma 4 have the same names. */
+static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_NORMS,
+    GGUF_SANDWICH,
+    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_NO},
+    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q] = {L "attn_q.weight", NULL, AX_GLOBAL_Q, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_K] = {L "attn_k.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_V] = {L "attn_v.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_GLOBAL_Q, FUSED_NO},
+    [TN_GATE] = {L "ffn_gate.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_LAYER_SCALE] = {L "layer_output_scale.weight", NULL, AX_ONE, AX_ONE, FUSED_NO},
+};
+
 #define GGUF_GATE_UP                                                                               \
     [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
                                                                                  L                 \
@@ -259,6 +278,21 @@ static const struct gguf_arch archs[] = {
       .default_pattern = 6,
       .default_theta = 1e6},
      false},
+    {{.name = "gemma4",
+      .model_type = "gemma4_text",
+      .tensor = gguf_gemma4_tensors,
+      .qk_norm = true,
+      .scale_embed = true,
+      .final_cap = true,
+      .unit_scores = true,
+      .global_heads = true,
+      .value_norm = true,
+      .layer_scale = true,
+      .local_rope = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 6,
+      .default_theta = 1e6},
+     false},
     {{.name = "mistral3",
       .model_type = "ministral3",
       .tensor = gguf_tensors,
@@ -449,7 +483,7 @@ const struct gguf_arch *gguf_arch_find(const char *name)
 
 const char *gguf_arch_names(void)
 {
-    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, smollm3, "
+    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma4, phi3, smollm3, "
            "granite, "
            "granitemoe, "
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
@@ -481,6 +515,8 @@ bool gguf_arch_interleaved(const struct arch *a)
 /* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */
 double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc)
 {
+    if (a->unit_scores)
+        return 1;
     int32_t large = a->local_rope ? 62 : 46; /* layers of the largest Gemma 3, Gemma 2 */
     return a->soft_caps && mc->n_layers == large ? 1 / sqrt((double)mc->hidden / mc->n_q) : 0;
 }

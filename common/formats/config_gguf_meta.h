@@ -36,6 +36,9 @@ void config_gguf_depth_scales(struct model_config *mc);
 /* Which layers are gated delta nets, and their sizes; needs n_layers. */
 MUST_CHECK enum status config_gguf_delta(struct model_config *mc, const struct meta *m);
 
+/* Heads of global layers; needs n_layers, n_q and windowed. */
+MUST_CHECK enum status config_gguf_global(struct model_config *mc, const struct meta *m);
+
 /* expert_count and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);
 

@@ -42,6 +42,10 @@ enum { DELTA_HEADS = 1 << 12, DELTA_HEAD = 1 << 10, DELTA_TAPS = 16, DELTA_STATE
 MUST_CHECK enum status config_delta_check(const struct model_config *mc);
 MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct cJSON *root);
 
+/* Heads of global layers, and what Gemma 4 has in other sizes alone; for the architectures that have them.
+ * Needs n_kv, d_head and windowed. */
+MUST_CHECK enum status config_global_read(struct model_config *mc, const struct cJSON *root);
+
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */
 void config_stretch_context(struct model_config *mc);

@@ -25,6 +25,8 @@ enum key_use {
     READ_SIZED_EXPERTS,
     READ_PATTERN,
     READ_CAPS,
+    READ_FINAL_CAP,
+    READ_GLOBAL,
     READ_LOCAL_ROPE,
     READ_PARTIAL,
     READ_CODE,
@@ -46,6 +48,7 @@ enum key_use {
     READ_ROTARY_PCT,
     READ_PARALLEL,
     READ_ROTARY_DIM, /* the class of MiniMax M2, which makes nothing of the others with this use */
+    SAYS_TEXT_IS_CAUSAL,
     SAYS_OUTPUT_GATE,
     SAYS_STATE_TYPE,
     SAYS_ATTENTION,
@@ -144,10 +147,19 @@ static const struct key_row {
     {"use_qk_norm", SAYS_QK_NORM, NULL},
     {"sliding_window_pattern", READ_PATTERN, NULL},
     {"_sliding_window_pattern", READ_PATTERN, NULL},
-    {"hidden_activation", READ_CAPS, "\"gelu_pytorch_tanh\""}, /* Gemma reads hidden_act */
+    {"hidden_activation", READ_FINAL_CAP, "\"gelu_pytorch_tanh\""}, /* Gemma reads hidden_act */
     {"query_pre_attn_scalar", READ_CAPS, NULL},
     {"attn_logit_softcapping", READ_CAPS, NULL},
-    {"final_logit_softcapping", READ_CAPS, NULL},
+    {"final_logit_softcapping", READ_FINAL_CAP, NULL},
+    {"global_head_dim", READ_GLOBAL, NULL},
+    {"num_global_key_value_heads", READ_GLOBAL, NULL},
+    {"attention_k_eq_v", READ_GLOBAL, "false"},
+    {"per_layer_config", READ_GLOBAL, NULL},
+    {"hidden_size_per_layer_input", READ_GLOBAL, "0"},
+    {"vocab_size_per_layer_input", READ_GLOBAL, NULL}, /* says nothing where the size is 0 */
+    {"use_double_wide_mlp", READ_GLOBAL, "false"},     /* of layers that share keys and values */
+    {"num_kv_shared_layers", READ_NEVER, "0"},
+    {"enable_moe_block", READ_NEVER, "false"},
     {"rope_local_base_freq", READ_LOCAL_ROPE, NULL},
     {"partial_rotary_factor", READ_PARTIAL, "1"},
     {"rotary_dim", READ_ROTARY_DIM, NULL},
@@ -165,7 +177,7 @@ static const struct key_row {
     {"shared_intermediate_size", READ_NEVER, "0"},
     {"auto_map", READ_CODE, "{}"},
 
-    {"use_bidirectional_attention", READ_NEVER, "false"},
+    {"use_bidirectional_attention", SAYS_TEXT_IS_CAUSAL, "false"},
     {"rotary_pct", READ_ROTARY_PCT, "1"},
     {"rotary_emb_base", READ_ROTARY_PCT, NULL},
     {"rope_interleaved", READ_NEVER, "false"},
@@ -367,11 +379,15 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_EXTRA_LAYERS:
         return arch->extra_layers;
     case READ_PATTERN:
-        return arch->window == WINDOW_PATTERN && arch->default_pattern > 0;
+        return arch->window == WINDOW_PATTERN && arch->default_pattern > 0 && !arch->global_heads;
     case READ_CAPS:
         return arch->soft_caps;
+    case READ_FINAL_CAP:
+        return arch->soft_caps || arch->final_cap;
+    case READ_GLOBAL:
+        return arch->global_heads;
     case READ_LOCAL_ROPE:
-        return arch->local_rope;
+        return arch->local_rope && !arch->needs_rope;
     case READ_PARTIAL:
         return arch->partial_rotary;
     case READ_DELTA:
@@ -392,6 +408,7 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->rotary_dim;
     case SAYS_QK_NORM:
         return arch->qk_norm_option;
+    case SAYS_TEXT_IS_CAUSAL:
     case SAYS_OUTPUT_GATE:
     case SAYS_STATE_TYPE:
     case SAYS_SCORES:
@@ -444,6 +461,8 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
         return arch->experts == EXPERTS_NONE ? NULL
                : arch->route_bias            ? "\"sigmoid\""
                                              : "\"softmax\"";
+    case SAYS_TEXT_IS_CAUSAL: /* "vision": between the tokens of an image alone */
+        return arch->global_heads ? "\"vision\"" : row->harmless;
     case SAYS_OUTPUT_GATE:
         return arch->delta ? "true" : "false";
     case SAYS_STATE_TYPE:
@@ -499,6 +518,8 @@ static const char *meaning(const char *key)
         {"enable_bias", "no biases, as in Galactica"},
         {"layer_norm_elementwise_affine", "norms without weights, as in Galactica"},
         {"_remove_final_layer_norm", "no norm before the head"},
+        {"num_kv_shared_layers", "layers that share keys and values, as in Gemma 4 E2B and E4B"},
+        {"enable_moe_block", "experts beside the feed-forward, as in Gemma 4 26B-A4B"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (strcmp(rows[i].key, key) == 0)
@@ -565,6 +586,11 @@ static bool of_wrapper(const char *key)
         "multimodal_projector_bias",
         "image_seq_length",
         "video_token_id",
+        "audio_token_id",
+        "boa_token_id",
+        "eoa_token_id",
+        "eoa_token_index",
+        "vision_soft_tokens_per_image",
         "vision_start_token_id",
         "vision_end_token_id",
     };

@@ -63,10 +63,43 @@ static enum status same_value(const cJSON *root, const char *old, const char *na
     return ST_OK;
 }
 
+/* A share of a head's pairs is rotated, with the frequencies that they have where all are. */
+static bool is_proportional(const struct arch *arch, const cJSON *obj)
+{
+    const cJSON *type = json_member(obj, "rope_type");
+    return arch->global_heads && cJSON_IsString(type) &&
+           strcmp(type->valuestring, "proportional") == 0;
+}
+
+static enum status read_proportional(struct rope_config *rope, const cJSON *obj, const char *where)
+{
+    double partial = 1;
+    rope->type = ROPE_DIVISORS;
+    TRY(json_double(obj, "factor", 1e-3, 1e6, &rope->factor));
+    TRY(json_double(obj, "partial_rotary_factor", 0, 1, &partial));
+    int32_t n = (int32_t)floor(partial * rope->rot_dim / 2);
+    if (rope->rot_dim / 2 > MAX_ROPE_PAIRS)
+        FAIL(ST_RANGE, "%s: proportional RoPE of a head of %d elements: at most %d are supported",
+             where, rope->rot_dim, 2 * MAX_ROPE_PAIRS);
+    if (n < 1)
+        FAIL(ST_RANGE, "%s.partial_rotary_factor %g rotates nothing of a head of %d", where,
+             partial, rope->rot_dim);
+    for (int32_t i = 0; i < rope->rot_dim / 2; i++)
+        rope->divisor[i] = i < n ? (float)rope->factor : ROPE_NEVER;
+    return ST_OK;
+}
+
 /* The rotated elements of a head. */
 static enum status read_partial(struct rope_config *rope, const struct model_config *mc,
                                 const cJSON *root, const cJSON *obj, const char *where)
 {
+    int32_t d = mc->kv_rank                                  ? mc->d_rope
+                : mc->global_d_head > 0 && rope == &mc->rope ? mc->global_d_head
+                                                             : mc->d_head;
+    if (is_proportional(mc->arch, obj)) {
+        rope->rot_dim = d;
+        return ST_OK;
+    }
     double partial = mc->arch->default_partial > 0 ? mc->arch->default_partial : 1, inner;
     int32_t rotated = 0;
     if (mc->arch->rotary_dim)
@@ -83,7 +116,6 @@ static enum status read_partial(struct rope_config *rope, const struct model_con
     if (inner != 1 && !mc->arch->partial_rotary)
         FAIL(ST_UNSUPPORTED, "%s.partial_rotary_factor = %g is not supported for %s", where, inner,
              mc->arch->name);
-    int32_t d = mc->kv_rank ? mc->d_rope : mc->d_head;
     rope->rot_dim = (int32_t)(d * inner);
     rope->interleaved = mc->arch->interleaved;
     if (rope->rot_dim < 2 && d > 1)
@@ -185,6 +217,10 @@ static enum status read_scaling(struct rope_config *rope, const struct arch *arc
                                 const cJSON *root, const cJSON *obj, const char *where,
                                 int32_t max_ctx)
 {
+    if (is_proportional(arch, obj)) {
+        TRY(check_keys(arch, obj, where));
+        return read_proportional(rope, obj, where);
+    }
     TRY(read_type(&rope->type, arch, obj, where)); /* first: another type has other keys */
     TRY(check_keys(arch, obj, where));
     if (rope->type == ROPE_PLAIN)
@@ -226,6 +262,8 @@ static enum status read_one(struct rope_config *rope, const struct model_config 
     if (!obj)
         return ST_OK;
     double inner = rope->theta;
+    if (mc->arch->global_heads)
+        TRY(json_need(obj, "rope_theta"));
     TRY(json_double(obj, "rope_theta", 1.01, 1e12, &inner));
     if (json_member(root, "rope_theta") && rope == &mc->rope && inner != rope->theta)
         FAIL(ST_FORMAT, "rope_theta is %g and %s.rope_theta is %g: which holds?", rope->theta,

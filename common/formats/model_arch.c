@@ -339,10 +339,7 @@ static const struct refusal {
     {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
     {"Gemma3nForConditionalGeneration",
      "it has embeddings in each layer and several residual streams"},
-    {"Gemma4ForCausalLM", "its kinds of layers have heads of different sizes"},
-    {"Gemma4ForConditionalGeneration", "its kinds of layers have heads of different sizes"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
-    {"gemma4", "its kinds of layers have heads of different sizes"},
     {"deepseek", "of DeepSeek's models those from V2 on are"},
 };
 
@@ -366,6 +363,9 @@ static const struct arch *row_at(size_t i)
     if (i < n_archs_of_delta)
         return &archs_of_delta[i];
     i -= n_archs_of_delta;
+    if (i < n_archs_of_gemma)
+        return &archs_of_gemma[i];
+    i -= n_archs_of_gemma;
     if (i < n_archs_of_classic)
         return &archs_of_classic[i];
     i -= n_archs_of_classic;
@@ -423,7 +423,8 @@ const struct arch *arch_of_type(const char *model_type)
 /* Multi-modal classes whose text part is served. */
 static const char *const wrappers[] = {
     "Mistral3ForConditionalGeneration", "Gemma3ForConditionalGeneration",
-    "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"};
+    "Gemma4ForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration"};
 
 bool arch_is_wrapper(const char *name)
 {

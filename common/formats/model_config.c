@@ -234,6 +234,10 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
     }
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
+    if (a->unit_scores)
+        mc->attn_scale = 1;
+    if (a->final_cap)
+        return json_double(root, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
     if (!a->soft_caps)
         return ST_OK;
     TRY(json_double(root, "query_pre_attn_scalar", 1e-3, 1e9, &scalar));
@@ -263,7 +267,8 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
     const struct config_names *names = config_names_of(mc->arch);
     const char *name =
         mc->arch->scale_embed || mc->arch->tanh_gelu ? "gelu_pytorch_tanh" : names->act_default;
-    const char *key = mc->arch->soft_caps ? "hidden_activation" : names->act;
+    bool gemma = mc->arch->soft_caps || mc->arch->final_cap;
+    const char *key = gemma ? "hidden_activation" : names->act;
     TRY(json_string(root, key, &name));
     for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
         if (strcmp(acts[i].name, name) == 0) {
@@ -317,11 +322,12 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
         use = false;
     if (mc->arch->window == WINDOW_PATTERN) {
         pattern = mc->arch->default_pattern;
-        if (pattern)
+        bool said = pattern && !mc->arch->global_heads;
+        if (said)
             TRY(json_i32(root, "_sliding_window_pattern", use, 1 << 20, &pattern));
         /* a text such as "LLLG" stands beside layer_types, which are the same */
-        if (pattern && (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
-                        !json_member(root, "layer_types")))
+        if (said && (!cJSON_IsString(json_member(root, "sliding_window_pattern")) ||
+                     !json_member(root, "layer_types")))
             TRY(json_i32(root, "sliding_window_pattern", use, 1 << 20, &pattern));
     }
     for (int32_t i = 0; use && i < mc->n_layers; i++)
@@ -419,17 +425,27 @@ static enum status read_eos(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-enum status model_config_check(const struct model_config *mc)
+static enum status check_heads(const struct model_config *mc, int32_t n_kv, int32_t d_head,
+                               const struct rope_config *rope)
 {
-    if (mc->n_q % mc->n_kv)
-        FAIL(ST_RANGE, "%d attention heads cannot share %d key/value heads evenly", mc->n_q,
-             mc->n_kv);
-    if (mc->d_head % 2 || mc->rope.rot_dim % 2 || mc->rope.rot_dim > mc->d_head)
+    if (mc->n_q % n_kv)
+        FAIL(ST_RANGE, "%d attention heads cannot share %d key/value heads evenly", mc->n_q, n_kv);
+    if (d_head % 2 || rope->rot_dim % 2 || rope->rot_dim > d_head)
         FAIL(ST_RANGE,
              "a head of %d with %d rotated elements: both must be even, the second not "
              "greater",
-             mc->d_head, mc->rope.rot_dim);
-    const int32_t heads[] = {mc->d_head, mc->d_nope + mc->d_rope, mc->d_nope + mc->d_value};
+             d_head, rope->rot_dim);
+    return ST_OK;
+}
+
+enum status model_config_check(const struct model_config *mc)
+{
+    bool global = mc->global_d_head > 0;
+    TRY(check_heads(mc, mc->n_kv, mc->d_head, global ? &mc->local_rope : &mc->rope));
+    if (global)
+        TRY(check_heads(mc, mc->global_n_kv, mc->global_d_head, &mc->rope));
+    const int32_t heads[] = {mc->d_head, mc->d_nope + mc->d_rope, mc->d_nope + mc->d_value,
+                             mc->global_d_head};
     for (size_t i = 0; i < ARRAY_LEN(heads); i++)
         if ((int64_t)mc->n_q * heads[i] > 1 << 24)
             FAIL(ST_RANGE, "%d heads of %d are too many", mc->n_q, heads[i]);
@@ -517,12 +533,14 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     if (mc->arch->parallel_option)
         TRY(json_bool(root, "use_parallel_residual", &mc->parallel));
+    TRY(mc->arch->delta ? config_delta_read(mc, root) : read_window(mc, root));
+    if (mc->arch->global_heads)
+        TRY(config_global_read(mc, root));
     if (!mc->n_positions)
         TRY(config_rope_read(mc, root));
     if (mc->arch->latent)
         TRY(config_latent_scale(mc, root));
     config_stretch_context(mc);
-    TRY(mc->arch->delta ? config_delta_read(mc, root) : read_window(mc, root));
     TRY(read_nope(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));

@@ -52,6 +52,10 @@ enum axis {
     AX_DELTA_HEADS,  /* n_delta_v */
     AX_DELTA_VALUE,  /* d_delta_v: of one head */
     AX_DELTA_TAPS,   /* delta_taps */
+    /* of global layers, whose heads differ from those of the layers with a window */
+    AX_GLOBAL_Q,     /* Hq global_d_head, cut by query heads */
+    AX_GLOBAL_KV,    /* global_n_kv global_d_head, cut as AX_KV */
+    AX_GLOBAL_DHEAD, /* global_d_head */
 };
 
 enum tensor_id {
@@ -88,6 +92,13 @@ enum tensor_id {
     TN_DELTA_DT,   /* [n_delta_v]: added to TN_DELTA_A's product */
     TN_DELTA_NORM,
     TN_DELTA_OUT,
+    /* Global layers with heads of their own, which have these in place of TN_Q to TN_O. */
+    TN_GLOBAL_Q,
+    TN_GLOBAL_K,
+    TN_GLOBAL_V, /* where values are not the keys */
+    TN_GLOBAL_Q_NORM,
+    TN_GLOBAL_K_NORM,
+    TN_GLOBAL_O,
     TN_POST_ATTN_NORM, /* of what attention adds to the residual stream */
     TN_FFN_NORM,
     TN_GATE,
@@ -103,6 +114,7 @@ enum tensor_id {
     TN_SHARED_DOWN,
     TN_SHARED_SCALE, /* [1, D]: the sigmoid of its product is the shared expert's weight */
     TN_POST_FFN_NORM,
+    TN_LAYER_SCALE, /* [1]: factor on the residual stream behind the layer */
     TN_FINAL_NORM,
     TN_HEAD,
     TN_N
@@ -210,21 +222,28 @@ struct arch {
     bool sinks;           /* TN_SINKS */
     bool
         tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
-    bool decay_value;    /* of delta: the file has -e^A_log, and the convolution as a matrix */
-    bool delta;          /* layers of gated delta nets; attention has TN_Q_GATE */
-    bool latent;         /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
-    bool derived_value;  /* of latent: "v_head_dim" is D / Hq where the file does not say it */
-    bool expert_bias;    /* the router and the experts have biases; "swiglu_limit" */
-    bool route_bias;     /* TN_ROUTER_BIAS; the scores are sigmoids */
-    bool layer_list;     /* "mlp_layer_types": which layers have experts */
-    bool says_groups;    /* config.json must have the keys of EXPERTS_GROUPS: other classes that
+    bool decay_value;   /* of delta: the file has -e^A_log, and the convolution as a matrix */
+    bool delta;         /* layers of gated delta nets; attention has TN_Q_GATE */
+    bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
+    bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
+    bool expert_bias;   /* the router and the experts have biases; "swiglu_limit" */
+    bool route_bias;    /* TN_ROUTER_BIAS; the scores are sigmoids */
+    bool layer_list;    /* "mlp_layer_types": which layers have experts */
+    bool says_groups;   /* config.json must have the keys of EXPERTS_GROUPS: other classes that
                             read them have other defaults */
-    bool logit_factor;   /* "logit_scale": factor on the logits */
-    bool norm_plus_one;  /* norm weights are stored less 1 */
-    bool scale_embed;    /* the embedding is multiplied by sqrt(D) */
-    bool local_rope;     /* layers with a window have a RoPE of their own */
-    bool tanh_gelu;      /* "gelu" means the tanh form, which is the default too */
-    bool soft_caps;      /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool logit_factor;  /* "logit_scale": factor on the logits */
+    bool norm_plus_one; /* norm weights are stored less 1 */
+    bool scale_embed;   /* the embedding is multiplied by sqrt(D) */
+    bool local_rope;    /* layers with a window have a RoPE of their own */
+    bool tanh_gelu;     /* "gelu" means the tanh form, which is the default too */
+    bool soft_caps;     /* soft-caps, query_pre_attn_scalar, hidden_activation */
+    bool final_cap;     /* of these keys only final_logit_softcapping and hidden_activation */
+    bool unit_scores;   /* no factor on q k */
+    /* global layers, those without a window, have heads of their own: global_head_dim,
+     * num_global_key_value_heads, attention_k_eq_v; TN_GLOBAL_Q and those behind it */
+    bool global_heads;
+    bool value_norm;     /* values are normed per head, without weights */
+    bool layer_scale;    /* TN_LAYER_SCALE */
     bool multipliers;    /* of embedding, attention, residual stream and logits */
     bool depth_scales;   /* "scale_emb", "scale_depth" / sqrt(L), "dim_model_base" / D */
     bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
@@ -269,8 +288,12 @@ enum rope_type {
     ROPE_LLAMA3,
     ROPE_YARN,
     ROPE_LONGROPE, /* divisors, and others for long contexts (Ding et al. 2024) */
-    ROPE_DIVISORS, /* one for each frequency, from the file */
+    /* a divisor for each frequency, from the file; 1e30 stands for a pair that is not rotated
+     * (config.json: "proportional") */
+    ROPE_DIVISORS,
 };
+
+#define ROPE_NEVER 1e30f /* as llama.cpp's converter writes it */
 
 struct rope_config {
     enum rope_type type;
@@ -319,10 +342,12 @@ struct model_config {
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
     int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
-    int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
-    int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
-    int32_t d_value;              /* of its values */
-    bool delta[MAX_LAYERS];       /* which layers are gated delta nets; the others have attention */
+    int32_t global_n_kv, global_d_head; /* of layers without a window; 0: they are as the others */
+    bool k_eq_v;             /* of these layers: values are the keys before their norm and RoPE */
+    int32_t kv_rank, q_rank; /* latent attention: sizes of the latents; 0: there is none */
+    int32_t d_nope, d_rope;  /* of its query heads: without and with RoPE */
+    int32_t d_value;         /* of its values */
+    bool delta[MAX_LAYERS];  /* which layers are gated delta nets; the others have attention */
     int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
     int32_t d_delta_k, d_delta_v; /* sizes of these */
     int32_t delta_taps;           /* of their convolution */
@@ -441,6 +466,8 @@ struct row_groups {
     int32_t rows, at, n;
 };
 bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct row_groups *out);
+/* Has the layer the heads of global layers? */
+bool model_is_global(const struct model_config *mc, int32_t layer);
 /* Layers with experts. */
 int32_t model_n_sparse(const struct model_config *mc);
 /* Rows of the stored tensor that has the rows of id, and the first of these. */

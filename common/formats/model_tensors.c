@@ -60,6 +60,12 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->d_delta_v;
     case AX_DELTA_TAPS:
         return mc->delta_taps;
+    case AX_GLOBAL_Q:
+        return mc->n_q * mc->global_d_head;
+    case AX_GLOBAL_KV:
+        return mc->global_n_kv * mc->global_d_head;
+    case AX_GLOBAL_DHEAD:
+        return mc->global_d_head;
     case AX_ROW:
     case AX_FLAT_ROW:
         return 1;
@@ -98,6 +104,34 @@ static bool of_delta(enum tensor_id id)
     return id >= TN_DELTA_Q && id <= TN_DELTA_OUT;
 }
 
+static bool of_global(enum tensor_id id)
+{
+    return id >= TN_GLOBAL_Q && id <= TN_GLOBAL_O;
+}
+
+bool model_is_global(const struct model_config *mc, int32_t layer)
+{
+    return mc->global_d_head > 0 && !mc->windowed[layer];
+}
+
+/* Is the layer of the kind of attention, or none, that has this tensor? */
+static bool has_kind(const struct model_config *mc, enum tensor_id id, int32_t layer)
+{
+    if (of_delta(id))
+        return mc->delta[layer];
+    if (of_global(id))
+        return model_is_global(mc, layer);
+    return !of_attention(id) || (!mc->delta[layer] && !model_is_global(mc, layer));
+}
+
+static bool any_layer_has_kind(const struct model_config *mc, enum tensor_id id)
+{
+    bool any = false;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        any = any || has_kind(mc, id, i);
+    return any;
+}
+
 static bool of_experts(enum tensor_id id)
 {
     return id >= TN_ROUTER && id <= TN_SHARED_SCALE;
@@ -117,7 +151,7 @@ bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t l
 {
     if ((of_experts(id) || of_dense_ffn(id)) && mc->sparse[layer] != of_experts(id))
         return false;
-    if ((of_attention(id) || of_delta(id)) && mc->delta[layer] != of_delta(id))
+    if (!has_kind(mc, id, layer))
         return false;
     return model_has(mc, id);
 }
@@ -135,11 +169,11 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
     if (id == TN_HEAD)
         return !mc->tied && !mc->headless;
     if (id == TN_Q_NORM || id == TN_K_NORM)
-        return mc->qk_norm;
-    if (of_delta(id))
-        return model_n_delta(mc) > 0;
-    if (of_attention(id) && model_n_attention(mc) == 0)
+        return mc->qk_norm && any_layer_has_kind(mc, id);
+    if (!any_layer_has_kind(mc, id))
         return false;
+    if (id == TN_GLOBAL_V)
+        return !mc->k_eq_v;
     if (id == TN_SINKS)
         return mc->arch->sinks;
     if (id == TN_TYPES)
@@ -161,8 +195,12 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_V:
     case TN_Q_A:
     case TN_KV_A:
+    case TN_GLOBAL_Q:
+    case TN_GLOBAL_K:
+    case TN_GLOBAL_V:
         return mc->qkv_bias;
     case TN_O:
+    case TN_GLOBAL_O:
         return mc->o_bias;
     case TN_GATE:
     case TN_UP:

@@ -23,7 +23,8 @@ NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", 
          "gemma-plain-bf16", "gemma2-bf16", "gemma3-plain-bf16", "ministral3", "mistral3-vision", "phi3-long",
          "phi3-partial-bf16", "smollm3-bias-bf16", "granite", "granitemoe-bf16", "glm4", "exaone4",
          "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16", "minicpm3", "qwen3next", "qwen35", "qwen35-uneven-bf16",
-         "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16"]
+         "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16", "gemma4", "gemma4-values-bf16",
+         "gemma4-vision"]
 
 
 def folder(name, into):

@@ -25,6 +25,7 @@ const char *config_base(const char *arch)
                        : strstr(arch, "Starcoder2")  ? "starcoder2"
                        : strstr(arch, "Gemma2")      ? "gemma2"
                        : strstr(arch, "Gemma3")      ? "gemma3_text"
+                       : strstr(arch, "Gemma4")      ? "gemma4_text"
                        : strstr(arch, "Phi3")        ? "phi3"
                        : strstr(arch, "SmolLM3")     ? "smollm3"
                        : strstr(arch, "GraniteMoe")  ? "granitemoe"
@@ -39,9 +40,14 @@ const char *config_base(const char *arch)
                        : strstr(arch, "Qwen2")       ? "qwen2"
                                                      : "qwen3";
     const char *experts =
-        strstr(arch, "GptOss")     ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
-                                     "\"rope_parameters\":{\"rope_type\":\"default\","
-                                     "\"rope_theta\":150000}"
+        strstr(arch, "GptOss") ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                                 "\"rope_parameters\":{\"rope_type\":\"default\","
+                                 "\"rope_theta\":150000}"
+        : strstr(arch, "Gemma4")
+            ? ",\"head_dim\":16,\"hidden_size_per_layer_input\":0,\"rope_parameters\":{"
+              "\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
+              "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_type\":"
+              "\"default\",\"rope_theta\":1e4}}"
         : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24,"
                                      "\"shared_expert_intermediate_size\":40"
@@ -67,9 +73,11 @@ const char *config_base(const char *arch)
              "{\"architectures\":[\"%s\"],\"model_type\":\"%s\",\"hidden_size\":64,"
              "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
              "%s\"vocab_size\":100,\"max_position_embeddings\":128,"
-             "%s\"hidden_act\":\"silu\"%s}",
+             "%s%s%s}",
              arch, type, strstr(arch, "Glm4MoeLite") ? "" : "\"num_key_value_heads\":2,",
              strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
+             strstr(arch, "Gemma4") ? "\"hidden_activation\":\"gelu_pytorch_tanh\""
+                                    : "\"hidden_act\":\"silu\"",
              experts);
     return text;
 }

@@ -12,6 +12,7 @@
 #define QWEN3MOE "Qwen3MoeForCausalLM"
 #define GEMMA2 "Gemma2ForCausalLM"
 #define GEMMA3 "Gemma3ForCausalLM"
+#define GEMMA4 "Gemma4ForCausalLM"
 #define PHI3 "Phi3ForCausalLM"
 #define MINISTRAL3 "Ministral3ForCausalLM"
 

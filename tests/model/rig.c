@@ -119,6 +119,11 @@ const char *const golden_names[] = {
     "gpt2-inner",
     "opt",
     "opt-bare-bf16",
+    /* of make_gemma4.py */
+    "gemma4",
+    "gemma4-values-bf16",
+    "gemma4-bias",
+    "gemma4-vision",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

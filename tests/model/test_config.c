@@ -171,6 +171,33 @@ Test(config, gemmas)
     cr_assert(mc.rope.theta == 1e6 && mc.local_rope.theta == 70);
 }
 
+Test(config, gemma4)
+{
+    struct model_config mc = config_good(GEMMA4, "{}");
+    cr_assert(mc.tied && mc.act == MODEL_GELU_TANH && mc.attn_scale == 1 && mc.logit_cap == 0);
+    cr_assert(mc.d_head == 16 && mc.global_d_head == 512 && mc.global_n_kv == 2 && !mc.k_eq_v);
+    cr_assert(windows(&mc) == 7 && model_window(&mc, 0) == 512); /* the last one sees everything */
+    cr_assert(model_is_global(&mc, 3) && !model_is_global(&mc, 2));
+    cr_assert(mc.local_rope.type == ROPE_PLAIN && mc.local_rope.rot_dim == 16);
+    cr_assert(mc.rope.type == ROPE_DIVISORS && mc.rope.rot_dim == 512);
+    cr_assert(mc.rope.divisor[63] == 1 && mc.rope.divisor[64] == ROPE_NEVER);
+    cr_assert(model_layer_has(&mc, TN_Q, 0) && !model_layer_has(&mc, TN_GLOBAL_Q, 0));
+    cr_assert(!model_layer_has(&mc, TN_Q, 3) && model_layer_has(&mc, TN_GLOBAL_V, 3));
+    /* the number of global key/value heads is read with attention_k_eq_v alone, as in transformers */
+    mc = config_good(GEMMA4, "{\"num_global_key_value_heads\":1,\"global_head_dim\":32}");
+    cr_assert(mc.global_n_kv == 2 && mc.global_d_head == 32);
+    mc = config_good(GEMMA4, "{\"num_global_key_value_heads\":1,\"attention_k_eq_v\":true,"
+                             "\"use_bidirectional_attention\":\"vision\","
+                             "\"final_logit_softcapping\":30}");
+    cr_assert(mc.global_n_kv == 1 && mc.k_eq_v && mc.logit_cap == 30);
+    cr_assert(!model_layer_has(&mc, TN_GLOBAL_V, 3) && model_layer_has(&mc, TN_V, 0));
+    mc = config_good(GEMMA4, "{\"per_layer_config\":{\"03\":{\"head_dim\":24,"
+                             "\"num_key_value_heads\":4}}}");
+    cr_assert(mc.global_d_head == 24 && mc.global_n_kv == 4);
+    mc = config_good(GEMMA4, "{\"per_layer_config\":{}}");
+    cr_assert(mc.global_d_head == 16 && mc.global_n_kv == 2);
+}
+
 Test(config, phi3_and_ministral3)
 {
     static const char *const longrope =

@@ -68,6 +68,9 @@ static const char *const foreign[] = {
     "neox-sequential-bf16",
     "gpt2",
     "gpt2-bare-bf16",
+    "gemma4",
+    "gemma4-values-bf16",
+    "gemma4-vision",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -87,7 +90,8 @@ ParameterizedTest(size_t *i, foreign_gguf, of_llama_cpp)
 }
 
 /* The file with another value of a u32 key is refused. */
-static void refused(const char *name, const char *key, uint32_t value, const char *says)
+static void refused(const char *name, const char *key, uint32_t value, enum status want,
+                    const char *says)
 {
     char path[1100], dir[64], out[128];
     struct loader *ld = NULL;
@@ -107,7 +111,7 @@ static void refused(const char *name, const char *key, uint32_t value, const cha
     fclose(to);
     free(data);
     enum status st = loader_open(&ld, out);
-    cr_expect(st == ST_RANGE && strstr(status_text(), says), "%s = %u: %s: %s", key, value,
+    cr_expect(st == want && strstr(status_text(), says), "%s = %u: %s: %s", key, value,
               status_name(st), status_text());
     loader_close(ld);
     temp_dir_remove(dir);
@@ -115,14 +119,29 @@ static void refused(const char *name, const char *key, uint32_t value, const cha
 
 Test(foreign_gguf, delta_nets_of_wrong_sizes)
 {
-    refused("qwen35", "qwen35.ssm.inner_size", 97, "ssm.inner_size 97 are no 8 value heads");
-    refused("qwen35", "qwen35.ssm.inner_size", 1 << 20,
+    refused("qwen35", "qwen35.ssm.inner_size", 97, ST_RANGE,
+            "ssm.inner_size 97 are no 8 value heads");
+    refused("qwen35", "qwen35.ssm.inner_size", 1 << 20, ST_RANGE,
             "ssm.inner_size 1048576 are no 8 value heads");
-    refused("qwen35", "qwen35.ssm.group_count", 3,
+    refused("qwen35", "qwen35.ssm.group_count", 3, ST_RANGE,
             "ssm.time_step_rank 8 is no multiple of ssm.group_count 3");
-    refused("qwen35", "qwen35.ssm.conv_kernel", 1, "qwen35.ssm.conv_kernel");
-    refused("qwen3next", "qwen3next.ssm.state_size", 1 << 20, "qwen3next.ssm.state_size");
-    refused("qwen3next", "qwen3next.full_attention_interval", 0, "full_attention_interval");
+    refused("qwen35", "qwen35.ssm.conv_kernel", 1, ST_RANGE, "qwen35.ssm.conv_kernel");
+    refused("qwen3next", "qwen3next.ssm.state_size", 1 << 20, ST_RANGE, "qwen3next.ssm.state_size");
+    refused("qwen3next", "qwen3next.full_attention_interval", 0, ST_RANGE,
+            "full_attention_interval");
+}
+
+Test(foreign_gguf, gemma4_of_other_kinds)
+{
+    refused("gemma4", "gemma4.attention.shared_kv_layers", 1, ST_UNSUPPORTED,
+            "shared_kv_layers = 1 is not supported: layers that share keys and values");
+    refused("gemma4", "gemma4.embedding_length_per_layer_input", 256, ST_UNSUPPORTED,
+            "per_layer_input = 256 is not supported: embeddings in each layer");
+    refused("gemma4", "gemma4.attention.value_length_swa", 8, ST_UNSUPPORTED,
+            "keys of 16 and values of 8");
+    refused("gemma4", "gemma4.attention.key_length", 0, ST_RANGE, "key_length is 0");
+    refused("gemma4-values-bf16", "gemma4.attention.head_count_kv", 4, ST_RANGE,
+            "cannot share 4 key/value heads");
 }
 
 /* ---- ingot quantize ---- */
@@ -235,6 +254,7 @@ static const char *why_not(const char *name)
         {"qwen3moe-int4", "weights of packed integers are not converted"},
         {"qwen3next-gptq-order", "weights of packed integers are not converted"},
         {"qwen35-int4", "weights of packed integers are not converted"},
+        {"gemma4-bias", "GGUF's gemma4 has no name for model.layers.#.self_attn.q_proj.bias"},
         {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
         {"opt", "OPTForCausalLM has no architecture in GGUF"},
         {"opt-bare-bf16", "OPTForCausalLM has no architecture in GGUF"},

@@ -152,6 +152,7 @@ Test(memory, a_backend_without_a_feature_says_so)
         {"gpt-oss", "has no attention sinks, which GptOssForCausalLM needs"},
         {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
         {"deepseek3", "has no latent attention, which DeepseekV3ForCausalLM needs"},
+        {"gemma4", "has no norms of values, which Gemma4ForCausalLM needs"},
         {"minicpm3", "has no latent attention, which MiniCPM3ForCausalLM needs"},
     };
     struct backend *be = counting_backend();

@@ -131,6 +131,8 @@ Test(tp, golden_models)
     all_worlds(golden_dir("qwen2"), 4, DT_F16);
     all_worlds(golden_dir("qwen3"), 4, DT_F32);
     all_worlds(golden_dir("mixtral"), 4, DT_F32);
+    all_worlds(golden_dir("gemma4-values-bf16"), 4, DT_F16); /* heads of two sizes */
+    all_worlds(golden_dir("gemma4"), 4, DT_BF16);
     all_worlds(golden_dir("qwen3moe-step"), 4, DT_F32); /* dense and sparse layers */
     all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
 }

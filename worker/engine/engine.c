@@ -298,8 +298,10 @@ enum status engine_truncate_kv(struct engine *e, uint64_t seq, int32_t new_len)
 
 size_t engine_kv_row_bytes(const struct engine *e)
 {
-    return (size_t)decoder_shard(e->decoder)->n_kv * (size_t)engine_config(e)->d_head *
-           dtype_size(e->cfg.kv_dtype);
+    const struct shard *sh = decoder_shard(e->decoder);
+    size_t cols = (size_t)sh->n_kv * (size_t)engine_config(e)->d_head;
+    size_t global = (size_t)sh->global.n * (size_t)engine_config(e)->global_d_head;
+    return (cols > global ? cols : global) * dtype_size(e->cfg.kv_dtype);
 }
 
 void engine_state_sizes(const struct engine *e, size_t *conv, size_t *rule)

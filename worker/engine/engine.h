@@ -93,7 +93,7 @@ struct engine_kv {
 /* Elements of conv and of rule; 0: the model has no such layers. */
 void engine_state_sizes(const struct engine *e, size_t *conv, size_t *rule);
 
-/* Bytes of one row of k; v, where it has its own, has the same. */
+/* Bytes of one row of k, of the layers where it is the longest; v, where it has its own, has the same. */
 size_t engine_kv_row_bytes(const struct engine *e);
 
 /* Opens a new sequence with the KV entries of its first len tokens, which another engine computed.

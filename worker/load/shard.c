@@ -47,6 +47,16 @@ static void cut_delta(struct delta_share *out, const struct model_config *mc, in
     out->n_k = (out->v_first + out->n_v - 1) / out->v_per_k - out->k_first + 1;
 }
 
+/* The key/value heads that these query heads read; ranks whose query heads share one both hold it. */
+static struct kv_share kv_of(const struct shard *sh, int32_t q_per_kv)
+{
+    int32_t first = sh->q_first / q_per_kv;
+    return (struct kv_share){.first = first,
+                             .n = (sh->q_first + sh->n_q - 1) / q_per_kv - first + 1,
+                             .q_per_kv = q_per_kv,
+                             .q_offset = sh->q_first % q_per_kv};
+}
+
 enum status shard_plan(struct shard *out, const struct model_config *mc, int rank, int world)
 {
     if (world < 1 || rank < 0 || rank >= world)
@@ -76,11 +86,19 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);
 
-    /* the key/value heads that these query heads read; ranks whose query heads share one both hold
-     * it */
-    out->q_per_kv = mc->n_q / mc->n_kv;
-    out->kv_first = out->q_first / out->q_per_kv;
-    out->q_offset = out->q_first % out->q_per_kv;
-    out->n_kv = (out->q_first + out->n_q - 1) / out->q_per_kv - out->kv_first + 1;
+    struct kv_share kv = kv_of(out, mc->n_q / mc->n_kv);
+    out->q_per_kv = kv.q_per_kv;
+    out->kv_first = kv.first;
+    out->q_offset = kv.q_offset;
+    out->n_kv = kv.n;
+    if (mc->global_d_head > 0)
+        out->global = kv_of(out, mc->n_q / mc->global_n_kv);
     return ST_OK;
+}
+
+struct kv_share shard_kv(const struct shard *sh, const struct model_config *mc, int32_t layer)
+{
+    if (model_is_global(mc, layer))
+        return sh->global;
+    return (struct kv_share){sh->kv_first, sh->n_kv, sh->q_per_kv, sh->q_offset};
 }

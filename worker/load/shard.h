@@ -20,9 +20,16 @@ struct delta_share {
     int32_t slice_end[N_SLICES]; /* in local value heads */
 };
 
+/* Key/value heads of this rank: those that its query heads read. */
+struct kv_share {
+    int32_t first, n;
+    int32_t q_per_kv, q_offset; /* local query head h reads (h + q_offset) / q_per_kv */
+};
+
 struct shard {
     int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
-    int32_t q_per_kv, q_offset;           /* local query head h reads (h + q_offset) / q_per_kv */
+    int32_t q_per_kv, q_offset;           /* as in struct kv_share */
+    struct kv_share global;               /* of global layers; empty where these are as others */
     struct ffn_share ffn;                 /* empty where all layers have experts */
     struct ffn_share expert;              /* of each expert; empty where there are none */
     struct ffn_share shared;              /* of the shared expert; empty where there is none */
@@ -31,6 +38,9 @@ struct shard {
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */
 };
+
+/* The key/value heads of a layer. */
+struct kv_share shard_kv(const struct shard *sh, const struct model_config *mc, int32_t layer);
 
 /* ST_RANGE when this model cannot be cut for that world (it says why). */
 MUST_CHECK enum status shard_plan(struct shard *out, const struct model_config *mc, int rank,

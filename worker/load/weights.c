@@ -71,6 +71,13 @@ static const struct weight_rule {
     [W_DELTA_DT] = {"delta net's dt", true, false, false, 1, {TN_DELTA_DT}},
     [W_DELTA_NORM] = {"delta net's norm", true, false, false, 1, {TN_DELTA_NORM}},
     [W_DELTA_OUT] = {"delta net's output", true, false, false, 1, {TN_DELTA_OUT}},
+    [W_GLOBAL_QKV] = {"global qkv", true, false, false, 3, {TN_GLOBAL_Q, TN_GLOBAL_K, TN_GLOBAL_V}},
+    [W_GLOBAL_QK] = {"global q and k", true, false, false, 2, {TN_GLOBAL_Q, TN_GLOBAL_K}},
+    [W_GLOBAL_Q_NORM] = {"global q norm", true, false, false, 1, {TN_GLOBAL_Q_NORM}},
+    [W_GLOBAL_K_NORM] = {"global k norm", true, false, false, 1, {TN_GLOBAL_K_NORM}},
+    [W_GLOBAL_O] = {"global attention output", true, false, false, 1, {TN_GLOBAL_O}},
+    [W_GLOBAL_O_BIAS] = {"global attention output bias", true, true, false, 1, {TN_GLOBAL_O}},
+    [W_LAYER_SCALE] = {"layer's factor", true, false, false, 1, {TN_LAYER_SCALE}},
 };
 
 struct range {
@@ -86,6 +93,11 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->q_first * mc->d_head, sh->n_q * mc->d_head};
     case AX_KV:
         return (struct range){sh->kv_first * mc->d_head, sh->n_kv * mc->d_head};
+    case AX_GLOBAL_Q:
+        return (struct range){sh->q_first * mc->global_d_head, sh->n_q * mc->global_d_head};
+    case AX_GLOBAL_KV:
+        return (struct range){sh->global.first * mc->global_d_head,
+                              sh->global.n * mc->global_d_head};
     case AX_FFN:
         return (struct range){sh->ffn.first, sh->ffn.n};
     case AX_EXPERT_FFN:
@@ -116,6 +128,8 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
     const struct weight_rule *r = &rules[id];
     if (id == W_UP && mc->arch->tensor[TN_GATE].name)
         return false;
+    if ((id == W_GLOBAL_QKV && mc->k_eq_v) || (id == W_GLOBAL_QK && !mc->k_eq_v))
+        return false;
     if ((id == W_Q || id == W_QKV) && (mc->kv_rank > 0) != (id == W_Q))
         return false;
     return model_layer_has(mc, r->part[0], layer) &&
@@ -143,7 +157,8 @@ bool weight_is_stack(enum weight_id id)
 static void set_slices(struct weight_src *w, const struct model_config *mc, const struct shard *sh,
                        enum axis cols)
 {
-    bool delta = cols == AX_DELTA_VALUES, heads = cols == AX_Q || cols == AX_VALUES || delta;
+    bool delta = cols == AX_DELTA_VALUES;
+    bool heads = cols == AX_Q || cols == AX_VALUES || cols == AX_GLOBAL_Q || delta;
     int32_t d = delta ? mc->d_delta_v : heads ? model_axis(mc, cols) / mc->n_q : 0;
     const int32_t *head_end = delta ? sh->delta.slice_end : sh->attn_slice_end;
     w->n_slices = 1;
@@ -407,7 +422,8 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
 /* Where norm weights are stored less 1: is that vector one of them? */
 static bool less_one(enum weight_id id)
 {
-    return id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT && id != W_DELTA_NORM;
+    return id != W_LAYER_SCALE && id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT &&
+           id != W_DELTA_NORM;
 }
 
 /* expert: of a stack, or this rank's query head. */

@@ -62,6 +62,14 @@ enum weight_id {
     W_DELTA_DT,
     W_DELTA_NORM,
     W_DELTA_OUT,
+    /* global layers with heads of their own have these in place of W_QKV to W_O_BIAS */
+    W_GLOBAL_QKV,
+    W_GLOBAL_QK, /* where values are the keys */
+    W_GLOBAL_Q_NORM,
+    W_GLOBAL_K_NORM,
+    W_GLOBAL_O,
+    W_GLOBAL_O_BIAS,
+    W_LAYER_SCALE,
     W_N
 };
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "worker/load/derive.h"
 #include "worker/load/pack_cache.h"
 #include "worker/model/rope.h"
 
@@ -41,7 +42,11 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
     struct loading *loading = ctx;
     struct decoder *m = loading->m;
     struct weight **to = weight_per_layer(id) ? &m->layer[layer].w[id] : &m->w[id];
-    TRY(load_one(loading, id, layer, src, n, to));
+    if (id == W_LAYER_SCALE)
+        derive_floats(src->part[0].data, src->part[0].dtype,
+                      &(struct share_cut){.step = 1, .rows = 1}, &m->layer[layer].scale);
+    else
+        TRY(load_one(loading, id, layer, src, n, to));
     m->loaded += n_bytes;
     loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
@@ -66,8 +71,7 @@ static enum status take_kv(struct decoder *m)
 {
     struct kv_layout kv;
     TRY(kv_plan(&kv, &m->mc, &m->sh, &m->cfg));
-    int32_t rows = (m->cfg.n_blocks + m->cfg.n_pad_blocks) * m->cfg.block_len,
-            cols = m->sh.n_kv * m->mc.d_head;
+    int32_t rows = (m->cfg.n_blocks + m->cfg.n_pad_blocks) * m->cfg.block_len;
     for (int32_t i = 0; i < m->mc.n_layers; i++) {
         struct layer *l = &m->layer[i];
         if (l->is_delta) {
@@ -76,16 +80,17 @@ static enum status take_kv(struct decoder *m)
         }
         bool own = i == 0 || !m->mc.arch->encoder; /* an encoder's layers share the first one's */
         struct buf **bufs = own ? l->kv_buf : m->layer[0].kv_buf;
+        const struct kv_kind *k = &kv.kind[model_is_global(&m->mc, i)];
+        int32_t cols = k->cols;
         for (int b = 0; own && b < KV_BUFS; b++) {
-            size_t bytes = b < 2 ? kv.entry_bytes : kv.scale_bytes;
+            size_t bytes = b < 2 ? k->entry_bytes : k->scale_bytes;
             if (bytes && b % 2 < kv.n_entries)
                 TRY(m->op->alloc(m->be, bytes, MEM_DEVICE, &bufs[b]));
         }
         struct view entry = {.rows = rows, .cols = cols, .stride = cols, .dtype = m->cfg.kv_dtype};
         struct view value = entry;
         value.cols = m->mc.kv_rank ? m->mc.kv_rank : cols;
-        struct view scale = {
-            .rows = rows, .cols = m->sh.n_kv, .stride = m->sh.n_kv, .dtype = DT_F32};
+        struct view scale = {.rows = rows, .cols = k->n_kv, .stride = k->n_kv, .dtype = DT_F32};
         l->kv = (struct kv_layer){entry, value, scale, scale};
         l->kv.k.buf = bufs[0];
         l->kv.v.buf = bufs[kv.n_entries - 1];
@@ -200,24 +205,31 @@ static void set_layers(struct decoder *m)
         struct layer *l = &m->layer[i];
         const struct rope_tables *t = &m->rope[model_rope(&m->mc, i) == m->rope[1].rc];
         double scale = m->mc.attn_scale;
+        struct kv_share kv = shard_kv(&m->sh, &m->mc, i);
+        bool global = model_is_global(&m->mc, i);
         l->attn = (struct attn_layer){
             .n_q = m->sh.n_q,
-            .n_kv = m->sh.n_kv,
-            .d_head = m->mc.d_head,
+            .n_kv = kv.n,
+            .d_head = global ? m->mc.global_d_head : m->mc.d_head,
             .d_value = m->mc.kv_rank,
             .rot_dim = m->mc.nope[i] ? 0 : t->rc->rot_dim,
-            .q_per_kv = m->sh.q_per_kv,
-            .q_offset = m->sh.q_offset,
+            .q_per_kv = kv.q_per_kv,
+            .q_offset = kv.q_offset,
             .window = model_window(&m->mc, i),
             .full = m->mc.arch->encoder != NULL,
             .scale = (float)(scale > 0 ? scale : 1.0 / sqrt((double)m->mc.d_head)),
             .cap = (float)m->mc.attn_cap,
             .eps = m->mc.kv_rank ? (float)LATENT_NORM_EPS : m->eps,
             .rope_interleaved = t->rc->interleaved,
-            .q_norm = m->mc.arch->wide_qk_norm ? NULL : l->w[W_Q_NORM],
+            .q_norm = m->mc.arch->wide_qk_norm ? NULL
+                      : global                 ? l->w[W_GLOBAL_Q_NORM]
+                                               : l->w[W_Q_NORM],
             .k_norm = m->mc.kv_rank              ? l->w[W_KV_A_NORM]
                       : m->mc.arch->wide_qk_norm ? NULL
+                      : global                   ? l->w[W_GLOBAL_K_NORM]
                                                  : l->w[W_K_NORM],
+            .v_norm = m->mc.arch->value_norm,
+            .v_is_k = global && m->mc.k_eq_v,
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),

@@ -223,6 +223,28 @@ static enum status delta_net(struct decoder *m, const struct layer *l, const str
     return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
 }
 
+/* The same rows with as many columns as a layer of another kind has. */
+static struct view with_cols(struct view x, int32_t cols)
+{
+    x.cols = x.stride = cols;
+    return x;
+}
+
+/* Of a global layer with heads of its own.  s->out: partial [T,D], from in [T,D] */
+static enum status global_attention(struct decoder *m, const struct layer *l,
+                                    const struct step_dev *st, struct view in,
+                                    const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    const struct attn_layer *al = &l->attn;
+    struct view qkv = with_cols(s->qkv, attn_qkv_cols(al));
+    struct view q = with_cols(s->q, al->n_q * al->d_head), att = with_cols(s->att, q.cols);
+    TRY(op->linear(m->be, l->w[al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV], in, qkv));
+    TRY(op->qkv_to_cache(m->be, al, st, qkv, l->kv, q));
+    TRY(op->attention(m->be, al, st, q, l->kv, att));
+    return op->linear(m->be, l->w[W_GLOBAL_O], att, s->out);
+}
+
 /* s->out: partial [T,D], from in [T,D] */
 static enum status attention(struct decoder *m, const struct layer *l, const struct step_dev *st,
                              struct view in, const struct scratch *s)
@@ -232,6 +254,8 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
         return delta_net(m, l, st, in, s);
     if (m->mc.kv_rank)
         return latent_attention(m, l, st, in, s);
+    if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
+        return global_attention(m, l, st, in, s);
     TRY(op->linear(m->be, l->w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));
@@ -264,6 +288,15 @@ static enum status parallel_forward(struct decoder *m, const struct layer *l,
     return ST_OK;
 }
 
+/* resid = (resid + delta) * the layer's factor */
+static enum status scale_layer(struct decoder *m, const struct layer *l, const struct scratch *s,
+                               struct delta *delta)
+{
+    TRY(m->op->add(m->be, s->resid, delta->x, 1.0f));
+    *delta = (struct delta){0};
+    return m->op->scale(m->be, s->resid, l->scale);
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
@@ -274,7 +307,8 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
     TRY(attention(m, l, st, in, s));
     TRY(all_reduce(m, s->out));
-    TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS], s, delta));
+    TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
+                  delta));
     TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
     if (l->sparse) {
         TRY(expert_ffn(m, l, in, s));
@@ -282,7 +316,8 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
         TRY(dense_ffn(m, l, in, s, s->out));
         TRY(all_reduce(m, s->out));
     }
-    return post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta);
+    TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
+    return m->mc.arch->layer_scale ? scale_layer(m, l, s, delta) : ST_OK;
 }
 
 static enum status scale(struct decoder *m, struct view x, double factor)

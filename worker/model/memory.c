@@ -29,6 +29,7 @@ static enum status check_features(const struct model_config *mc, struct backend 
     } rows[] = {
         {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
         {model_n_delta(mc) > 0, FEATURE_DELTA, "gated delta-net layers"},
+        {a->value_norm || mc->k_eq_v, FEATURE_VALUES, "norms of values"},
         {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
          "sigmoid or grouped routing of experts"},
         {model_has(mc, TN_SHARED_SCALE) || model_has(mc, TN_Q_GATE), FEATURE_SIGMOID_MUL, "gates"},
@@ -67,8 +68,9 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
     if (cfg->kv_dtype < 0 || cfg->kv_dtype >= DT_N || !(info.kv_types & 1U << cfg->kv_dtype))
         FAIL(ST_UNSUPPORTED, "a KV cache of %s is not supported by the backend (%s)",
              dtype_name(cfg->kv_dtype), info.device);
-    if (info.max_head && mc->d_head > info.max_head)
-        FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", mc->d_head,
+    int32_t d = mc->global_d_head > mc->d_head ? mc->global_d_head : mc->d_head;
+    if (info.max_head && d > info.max_head)
+        FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", d,
              info.device, info.max_head);
     TRY(check_features(mc, be, &info));
     if (info.max_per_kv && cfg->kv_dtype != DT_F32 && mc->n_q / mc->n_kv > info.max_per_kv)
@@ -138,23 +140,29 @@ static bool take_delta(size_t *at, struct scratch_layout *out, const struct mode
            take(at, &out->delta_out, T, values);
 }
 
+static int32_t greater(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
                          const struct shard *sh, struct backend *be,
                          const struct decoder_config *cfg)
 {
-    int32_t T = cfg->max_tokens, R = cfg->max_out, d = mc->d_head;
+    int32_t T = cfg->max_tokens, R = cfg->max_out;
+    int32_t q = greater(sh->n_q * mc->d_head, sh->n_q * mc->global_d_head);
+    int32_t kv = greater(sh->n_kv * mc->d_head, sh->global.n * mc->global_d_head);
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
               take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
     size_t attention = at, delta = at, ffn = at, experts = at;
     out->moe_bytes = 0;
-    int32_t latent = mc->kv_rank ? mc->kv_rank : d;
-    ok = ok && take(&attention, &out->q, T, sh->n_q * d) &&
-         take(&attention, &out->att, T, sh->n_q * latent) &&
+    ok = ok && take(&attention, &out->q, T, q) &&
+         take(&attention, &out->att, T, mc->kv_rank ? sh->n_q * mc->kv_rank : q) &&
          (mc->kv_rank ? take_latent(&attention, out, mc, sh, T)
-                      : take(&attention, &out->qkv, T, (sh->n_q + 2 * sh->n_kv) * d)) &&
+                      : take(&attention, &out->qkv, T, q + 2 * kv)) &&
          take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
-         take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? sh->n_q * d : 0) &&
+         take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? q : 0) &&
          take_delta(&delta, out, mc, sh, T) && take(&ffn, &out->mid, T, 2 * sh->ffn.n) &&
          take(&ffn, &out->ffn, T, sh->ffn.n) && take_experts(&experts, out, mc, sh, be, T);
     at = attention > ffn ? attention : ffn;
@@ -191,21 +199,39 @@ static enum status plan_states(struct kv_layout *out, const struct model_config 
     return ST_OK;
 }
 
+/* Adds the bytes of its layers to *all. */
+static bool plan_kind(struct kv_kind *k, const struct decoder_config *cfg, int n_entries,
+                      size_t *all)
+{
+    size_t rows = (size_t)(cfg->n_blocks + cfg->n_pad_blocks) * (size_t)cfg->block_len, each;
+    bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
+    k->scale_bytes = 0;
+    return mul_size(rows, (size_t)k->cols, &k->entry_bytes) &&
+           mul_size(k->entry_bytes, dtype_size(cfg->kv_dtype), &k->entry_bytes) &&
+           (!scaled || mul_size(rows, (size_t)k->n_kv * sizeof(float), &k->scale_bytes)) &&
+           add_size(k->entry_bytes, k->scale_bytes, &each) &&
+           mul_size(each, (size_t)n_entries * (size_t)k->n_layers, &each) &&
+           add_size(*all, each, all);
+}
+
 enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const struct shard *sh,
                     const struct decoder_config *cfg)
 {
-    size_t rows = (size_t)(cfg->n_blocks + cfg->n_pad_blocks) * (size_t)cfg->block_len, all;
-    bool scaled = cfg->kv_dtype == DT_I8 || cfg->kv_dtype == DT_E4M3;
-    out->scale_bytes = 0;
+    int32_t n_global = 0;
+    size_t all = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n_global += model_is_global(mc, i);
     out->n_entries = mc->kv_rank ? 1 : 2;
-    out->n_layers = mc->arch->encoder ? 1 : model_n_attention(mc);
-    if (!mul_size(rows, (size_t)(sh->n_kv * mc->d_head), &out->entry_bytes) ||
-        !mul_size(out->entry_bytes, dtype_size(cfg->kv_dtype), &out->entry_bytes) ||
-        (scaled && !mul_size(rows, (size_t)sh->n_kv * sizeof(float), &out->scale_bytes)) ||
-        !add_size(out->entry_bytes, out->scale_bytes, &all) ||
-        !mul_size(all, (size_t)out->n_entries * (size_t)out->n_layers, &all))
-        FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,
-             cfg->block_len);
+    out->kind[0] =
+        (struct kv_kind){.cols = sh->n_kv * mc->d_head,
+                         .n_kv = sh->n_kv,
+                         .n_layers = mc->arch->encoder ? 1 : model_n_attention(mc) - n_global};
+    out->kind[1] = (struct kv_kind){
+        .cols = sh->global.n * mc->global_d_head, .n_kv = sh->global.n, .n_layers = n_global};
+    for (int i = 0; i < KV_KINDS; i++)
+        if (!plan_kind(&out->kind[i], cfg, out->n_entries, &all))
+            FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,
+                 cfg->block_len);
     return plan_states(out, mc, sh, cfg);
 }
 
@@ -230,11 +256,13 @@ static enum status add_weight(void *ctx, enum weight_id id, int32_t layer,
     struct sum *s = ctx;
     const struct backend_ops *op = backend_ops_of(s->be);
     (void)layer;
+    s->out->file_bytes += n_bytes;
+    if (id == W_LAYER_SCALE) /* a number of the host */
+        return ST_OK;
     size_t work = op->linear_bytes && !weight_is_stack(id) ? op->linear_bytes(s->be, src) : 0;
     s->out->linear = work > s->out->linear ? work : s->out->linear;
     s->out->weights +=
         weight_is_stack(id) ? op->stack_bytes(s->be, src, n) : op->weight_bytes(s->be, src);
-    s->out->file_bytes += n_bytes;
     return ST_OK;
 }
 
@@ -253,19 +281,22 @@ enum status decoder_plan_memory(struct decoder_memory *out, const struct model_c
     TRY(loader_check_used(ld));
     TRY(scratch_plan(&scratch, mc, &sh, be, cfg));
     TRY(kv_plan(&kv, mc, &sh, cfg));
-    size_t n_bufs = (size_t)kv.n_entries * (size_t)kv.n_layers,
-           n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
+    size_t n_blocks = (size_t)(cfg->n_blocks + cfg->n_pad_blocks);
     out->scratch = alloc_bytes(scratch.total);
     out->tables = 2 * alloc_bytes(rope_table_bytes(&mc->rope, cfg));
     if (mc->arch->local_rope)
         out->tables += 2 * alloc_bytes(rope_table_bytes(&mc->local_rope, cfg));
     if (q_scale_bytes(mc, cfg))
         out->tables += alloc_bytes(q_scale_bytes(mc, cfg));
-    out->kv = n_bufs * (alloc_bytes(kv.entry_bytes) + alloc_bytes(kv.scale_bytes));
+    for (int i = 0; i < KV_KINDS; i++) {
+        const struct kv_kind *k = &kv.kind[i];
+        size_t n_bufs = (size_t)kv.n_entries * (size_t)k->n_layers;
+        out->kv += n_bufs * (alloc_bytes(k->entry_bytes) + alloc_bytes(k->scale_bytes));
+        out->kv_per_block += n_bufs * (k->entry_bytes + k->scale_bytes) / n_blocks;
+    }
     out->states =
         (size_t)model_n_delta(mc) * (alloc_bytes(kv.conv_bytes) + alloc_bytes(kv.rule_bytes));
     out->states_per_seq =
         (size_t)model_n_delta(mc) * (kv.conv_bytes + kv.rule_bytes) / (size_t)state_rows(cfg);
-    out->kv_per_block = n_bufs * (kv.entry_bytes + kv.scale_bytes) / n_blocks;
     return ST_OK;
 }

@@ -27,13 +27,22 @@ struct scratch_layout {
     size_t total;
 };
 
-struct kv_layout {
+/* The KV cache of layers of one kind. */
+struct kv_kind {
     size_t entry_bytes; /* K of one layer over all blocks, V the same where it has its own */
     size_t scale_bytes; /* of k_scale, v_scale; 0: this type has none */
+    int32_t cols;       /* of K: n_kv d of this rank */
+    int32_t n_kv;       /* heads of this rank */
+    int32_t n_layers;   /* that have such memory; 1: an encoder's layers share it, for a sequence is
+                           over with its step */
+};
+
+enum { KV_KINDS = 2 }; /* [1]: of global layers with heads of their own */
+
+struct kv_layout {
+    struct kv_kind kind[KV_KINDS];
     size_t conv_bytes, rule_bytes; /* states of one gated delta net over all rows; 0: none */
     int n_entries;                 /* 2: K and V; 1: latent attention, whose V is part of K */
-    int32_t n_layers; /* that have such memory; 1: an encoder's layers share it, for a sequence is
-                           over with its step */
 };
 
 /* ST_RANGE names a setting that cannot be. */

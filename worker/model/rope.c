@@ -65,7 +65,7 @@ void rope_frequencies(const struct rope_config *rc, int32_t max_ctx, double *out
             out[i] = f / (double)(far ? rc->long_divisor : rc->divisor)[i];
             break;
         case ROPE_DIVISORS:
-            out[i] = f / (double)rc->divisor[i];
+            out[i] = rc->divisor[i] >= ROPE_NEVER ? 0 : f / (double)rc->divisor[i];
             break;
         }
     }

@@ -87,6 +87,9 @@ static enum status put_scaling(const struct arch_keys *a)
 {
     const struct rope_config *rope = &a->mc->rope;
     const char *name = rope_type_name(rope->type);
+    if (a->to->global_heads && rope->type != ROPE_PLAIN && rope->type != ROPE_DIVISORS)
+        FAIL(ST_UNSUPPORTED, "the RoPE of the global layers is %s: GGUF's %s cannot say that", name,
+             a->to->name);
     if (rope->type == ROPE_LONGROPE)
         return put_longrope(a, rope);
     if (rope->type != ROPE_LINEAR && rope->type != ROPE_YARN)
@@ -120,6 +123,8 @@ static enum status put_rope(const struct arch_keys *a)
     if (a->mc->local_rope.type != ROPE_PLAIN)
         FAIL(ST_UNSUPPORTED, "the RoPE of the layers with a window is %s: GGUF cannot say that",
              rope_type_name(a->mc->local_rope.type));
+    if (a->to->global_heads)
+        TRY(put_int(a, "rope.dimension_count_swa", a->mc->local_rope.rot_dim));
     return put_float(a, "rope.freq_base_swa", a->mc->local_rope.theta);
 }
 
@@ -130,7 +135,7 @@ static enum status put_pattern(const struct arch_keys *a)
     bool usual = true;
     for (int32_t i = 0; i < mc->n_layers; i++)
         usual &= mc->windowed[i] == ((i + 1) % a->to->default_pattern != 0);
-    if (usual)
+    if (usual && !a->to->global_heads)
         return ST_OK;
     TRY(gguf_begin_array(a->w, key_of(a, "attention.sliding_window_pattern").text, GGUF_BOOL,
                          (size_t)mc->n_layers));
@@ -202,7 +207,7 @@ static enum status put_scales(const struct arch_keys *a)
     if (fabs(attn_scale(mc, gguf_arch_attn_scale(a->to, mc)) / want - 1) > 1e-6)
         FAIL(ST_UNSUPPORTED, "query_pre_attn_scalar %g cannot be said in GGUF's %s",
              1 / (want * want), a->to->name);
-    return a->to->soft_caps ? put_caps(a) : ST_OK;
+    return a->to->soft_caps || a->to->final_cap ? put_caps(a) : ST_OK;
 }
 
 static enum status put_experts(const struct arch_keys *a)
@@ -223,6 +228,28 @@ static enum status put_experts(const struct arch_keys *a)
                                           : ST_OK;
 }
 
+/* Heads of two kinds of layers. */
+static enum status put_heads(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    const struct {
+        const char *key;
+        int32_t value;
+    } rows[] = {
+        {"attention.key_length", mc->global_d_head}, {"attention.value_length", mc->global_d_head},
+        {"attention.key_length_swa", mc->d_head},    {"attention.value_length_swa", mc->d_head},
+        {"attention.shared_kv_layers", 0},           {"embedding_length_per_layer_input", 0}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        TRY(put_int(a, rows[i].key, rows[i].value));
+    if (mc->n_kv == mc->global_n_kv)
+        return put_int(a, "attention.head_count_kv", mc->n_kv);
+    TRY(gguf_begin_array(a->w, key_of(a, "attention.head_count_kv").text, GGUF_I32,
+                         (size_t)mc->n_layers));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        TRY(gguf_item_32(a->w, (uint32_t)(mc->windowed[i] ? mc->n_kv : mc->global_n_kv)));
+    return ST_OK;
+}
+
 static enum status put_sizes(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
@@ -238,8 +265,11 @@ static enum status put_sizes(const struct arch_keys *a)
                 {"attention.head_count_kv", mc->n_kv},
                 {"attention.key_length", mc->d_head},
                 {"attention.value_length", mc->d_head}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+    const size_t own = 3; /* the last rows: where all layers have the same heads */
+    for (size_t i = 0; i < ARRAY_LEN(rows) - (a->to->global_heads ? own : 0); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
+    if (a->to->global_heads)
+        TRY(put_heads(a));
     if (a->to->parallel_option)
         TRY(gguf_put_bool(a->w, key_of(a, "use_parallel_residual").text, mc->parallel));
     return put_float(

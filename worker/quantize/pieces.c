@@ -289,12 +289,15 @@ static enum status add_vector(const struct source *s, const char *name, float *v
     return add_whole(s->ps, name, &t, s->c);
 }
 
-/* What Llama 3's rule does to the frequencies, as divisors; those of LongRoPE as they are. */
+/* What the type of the RoPE does to the frequencies, as divisors; those of LongRoPE as they are. */
 static enum status add_divisors(const struct source *s)
 {
     const struct rope_config *rope = &s->mc->rope;
     double frequency[MAX_ROPE_PAIRS];
     uint64_t n = (uint64_t)rope->rot_dim / 2;
+    if (n > MAX_ROPE_PAIRS)
+        FAIL(ST_UNSUPPORTED, "GGUF: divisors of %d rotated elements, at most %d", rope->rot_dim,
+             2 * MAX_ROPE_PAIRS);
     float *v = s->ps->divisors = calloc(2 * (size_t)n, sizeof *v);
     if (!v)
         FAIL(ST_NOMEM, "no memory");
@@ -306,7 +309,9 @@ static enum status add_divisors(const struct source *s)
     }
     rope_frequencies(rope, s->mc->max_ctx, frequency);
     for (uint64_t i = 0; i < n; i++)
-        v[i] = (float)(pow(rope->theta, -2.0 * (double)i / rope->rot_dim) / frequency[i]);
+        v[i] = frequency[i] == 0
+                   ? ROPE_NEVER
+                   : (float)(pow(rope->theta, -2.0 * (double)i / rope->rot_dim) / frequency[i]);
     return add_vector(s, "rope_freqs.weight", v, n);
 }
 
@@ -315,7 +320,7 @@ static enum status rename_all(const struct source *s)
     const struct model_config *mc = s->mc;
     if (gguf_arch_interleaved(s->to) && !mc->rope.interleaved && mc->rope.rot_dim != mc->d_head)
         FAIL(ST_UNSUPPORTED, "GGUF's %s rotates whole heads", s->to->name);
-    if (mc->rope.type == ROPE_LLAMA3 || mc->rope.type == ROPE_LONGROPE)
+    if (mc->rope.type == ROPE_LLAMA3 || mc->rope.type == ROPE_LONGROPE || s->to->global_heads)
         TRY(add_divisors(s));
     for (int i = 0; i < TN_N; i++) {
         enum tensor_id id = (enum tensor_id)i;

@@ -1,0 +1,63 @@
+/* Gemma 4: layers with a window and global layers, whose heads differ in size and number. */
+#include "common/formats/arch_table.h"
+
+/* Both kinds of layers have the same names. */
+#define TWO_KINDS                                                                                  \
+    SPLIT_QKV, HEAD_NORMS,                                                                         \
+        [TN_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN, AX_Q,         \
+                  FUSED_NO},                                                                       \
+        [TN_GLOBAL_Q] = {L "self_attn.q_proj.weight", L "self_attn.q_proj.bias", AX_GLOBAL_Q,      \
+                         AX_HIDDEN, FUSED_NO},                                                     \
+        [TN_GLOBAL_K] = {L "self_attn.k_proj.weight", L "self_attn.k_proj.bias", AX_GLOBAL_KV,     \
+                         AX_HIDDEN, FUSED_NO},                                                     \
+        [TN_GLOBAL_V] = {L "self_attn.v_proj.weight", L "self_attn.v_proj.bias", AX_GLOBAL_KV,     \
+                         AX_HIDDEN, FUSED_NO},                                                     \
+        [TN_GLOBAL_Q_NORM] = {L "self_attn.q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD,          \
+                              FUSED_NO},                                                           \
+        [TN_GLOBAL_K_NORM] = {L "self_attn.k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD,          \
+                              FUSED_NO},                                                           \
+        [TN_GLOBAL_O] = {L "self_attn.o_proj.weight", L "self_attn.o_proj.bias", AX_HIDDEN,        \
+                         AX_GLOBAL_Q, FUSED_NO}
+
+#define SANDWICH                                                                                   \
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},              \
+    [TN_POST_ATTN_NORM] = {L "post_attention_layernorm.weight", NULL, AX_ONE, AX_HIDDEN,           \
+                           FUSED_NO},                                                              \
+    [TN_FFN_NORM] = {L "pre_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},     \
+    [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN,          \
+                          FUSED_NO}
+
+static const struct tensor_rule gemma4_tensors[TN_N] = {
+    TWO_KINDS,
+    SANDWICH,
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {L "mlp.gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "mlp.up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_LAYER_SCALE] = {L "layer_scalar", NULL, AX_ONE, AX_ONE, FUSED_NO},
+    [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+};
+
+const struct arch archs_of_gemma[] = {
+    {.name = "Gemma4ForCausalLM",
+     .model_type = "gemma4_text",
+     .tensor = gemma4_tensors,
+     .qk_norm = true,
+     .scale_embed = true,
+     .final_cap = true,
+     .unit_scores = true,
+     .global_heads = true,
+     .value_norm = true,
+     .layer_scale = true,
+     .local_rope = true,
+     .needs_rope = true,
+     .bias_option = true,
+     .tied = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 512,
+     .default_pattern = 6,
+     .default_theta = 1e6,
+     .default_d_head = 256},
+};
+const size_t n_archs_of_gemma = ARRAY_LEN(archs_of_gemma);

@@ -1,0 +1,165 @@
+"""Makes the fixtures of tests/golden/models of Gemma 4. README.md beside this file says what the files are.
+
+    python3 make_gemma4.py [NAME ...]
+
+transformers is the oracle, as in make_families.py, whose functions this file uses: float32, eager attention, a control
+for each option. A control is a changed configuration, or the name of a function of PATCHES, which takes one part of the
+model away that no key of config.json stands for.
+"""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.utils import logging
+
+import make_families as mf
+
+ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}
+TEXT = {"model_type": "gemma4_text", "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 24,
+        "num_global_key_value_heads": 1, "attention_k_eq_v": True, "attention_bias": False, "attention_dropout": 0.0,
+        "vocab_size": 104, "vocab_size_per_layer_input": 104, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0,
+        "enable_moe_block": False, "expert_intermediate_size": None, "moe_intermediate_size": None, "num_experts": None,
+        "top_k_experts": None, "use_double_wide_mlp": False, "use_bidirectional_attention": "vision",
+        "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
+        "initializer_range": 0.02, "use_cache": True, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+        "sliding_window": 12, "layer_types": ["sliding_attention", "full_attention"] * 2, "final_logit_softcapping": 3.0,
+        "rope_parameters": ROPE, "tie_word_embeddings": True, "dtype": "float32"}
+CAUSAL = {"architectures": ["Gemma4ForCausalLM"]}
+TOWER = {"model_type": "gemma4_vision", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+         "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 4, "patch_size": 2, "position_embedding_size": 8}
+
+
+def saved(text):
+    """As transformers 5 saves it."""
+    layer = {"head_dim": text["global_head_dim"], "num_key_value_heads": text["num_global_key_value_heads"]}
+    return {k: v for k, v in text.items() if k not in ("global_head_dim", "num_global_key_value_heads",
+                                                       "expert_intermediate_size")} | {
+        "per_layer_config": {f"{i:02}": layer for i, t in enumerate(text["layer_types"]) if t == "full_attention"}}
+
+
+def without_value_norm(model):
+    for layer in text_model(model).layers:
+        layer.self_attn.v_norm.forward = lambda x: x
+
+
+def without_layer_scalar(model):
+    for layer in text_model(model).layers:
+        layer.layer_scalar.fill_(1.0)
+
+
+def normed_keys_as_values(model):
+    """Values are the keys behind their norm instead of before it."""
+    for layer in text_model(model).layers:
+        if layer.self_attn.v_proj is None:
+            layer.self_attn.v_norm.forward = layer.self_attn.k_norm.forward
+
+
+def scaled_scores(model):
+    for layer in text_model(model).layers:
+        layer.self_attn.scaling = layer.self_attn.head_dim ** -0.5
+
+
+PATCHES = {f.__name__: f for f in (without_value_norm, without_layer_scalar, normed_keys_as_values, scaled_scores)}
+PARTS = ["without_value_norm", "without_layer_scalar", "scaled_scores"]
+
+
+def row(name, config, controls, dtype="float32"):
+    return {"name": name, "config": config, "controls": controls, "dtype": dtype, "n_prompt": 20}
+
+
+ROWS = [
+    row("gemma4", CAUSAL | TEXT, PARTS + [
+        "normed_keys_as_values", {"sliding_window": 200}, {"final_logit_softcapping": None}, {"hidden_activation": "silu"},
+        {"rope_parameters.full_attention.partial_rotary_factor": 1.0},
+        {"rope_parameters.full_attention.rope_theta": 100.0}, {"rope_parameters.sliding_attention.rope_theta": 10000.0}]),
+    # global heads are smaller than the others, values have their matrix, and the number of their key/value heads says
+    # nothing; 6 heads: 4 ranks have 1 or 2 each, and share key/value heads
+    row("gemma4-values-bf16", CAUSAL | TEXT | {
+        "attention_k_eq_v": False, "num_hidden_layers": 7, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 20,
+        "num_global_key_value_heads": None,
+        "global_head_dim": 16, "layer_types": None, "final_logit_softcapping": None, "tie_word_embeddings": False,
+        "rope_parameters": ROPE | {"full_attention": ROPE["full_attention"] | {"partial_rotary_factor": 0.5, "rope_theta": 100.0}},
+        "dtype": "bfloat16"},
+        PARTS + [{"sliding_window": 200}, {"rope_parameters.full_attention.partial_rotary_factor": 1.0}], dtype="bfloat16"),
+    row("gemma4-bias", CAUSAL | saved(TEXT) | {
+        "attention_bias": True, "use_bidirectional_attention": None,
+        "rope_parameters": ROPE | {"full_attention": ROPE["full_attention"] | {"factor": 4.0, "rope_theta": 100.0}}},
+        ["normed_keys_as_values", {"rope_parameters.full_attention.factor": 1.0}]),
+    row("gemma4-vision", {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4", "text_config": TEXT,
+                          "vision_config": TOWER, "audio_config": None, "dtype": "float32", "audio_token_id": 103,
+                          "boa_token_id": 102, "boi_token_id": 101, "eoa_token_id": 100, "eoa_token_index": 100,
+                          "eoi_token_id": 99, "image_token_id": 98, "video_token_id": 97, "eos_token_id": [2, 3],
+                          "initializer_range": 0.02, "tie_word_embeddings": True, "vision_soft_tokens_per_image": 280},
+        [{"text_config.final_logit_softcapping": None}, {"text_config.sliding_window": 200}]),
+]
+
+
+def text_model(model):
+    return model.model.language_model if hasattr(model.model, "language_model") else model.model
+
+
+def write(directory, r, rng):
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(r["config"], indent=2) + "\n")
+    config = AutoConfig.from_pretrained(directory)
+    wrapped = hasattr(config, "text_config")
+    with torch.device("meta"):
+        model = (AutoModelForImageTextToText if wrapped else AutoModelForCausalLM).from_config(config)
+    tensors = {}
+    for name, p in model.state_dict().items():
+        if name == "lm_head.weight" and config.get_text_config().tie_word_embeddings:
+            continue
+        value = mf.draw(name, tuple(p.shape), True, rng)
+        tensors[name] = torch.from_numpy(value).to(mf.DTYPES[r["dtype"]]).contiguous()
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    (directory / "model.safetensors").chmod(0o644)
+
+
+def effect(directory, r, change, ids, logits):
+    if not isinstance(change, str):
+        return mf.effect(directory, r["config"], change, ids, logits)
+    model = mf.open_model(directory)
+    with torch.no_grad():
+        PATCHES[change](model)
+    return float(np.abs(mf.forward(model, ids) - logits).max() / np.abs(logits).max())
+
+
+def make(r, seed):
+    directory = mf.OUT / r["name"]
+    for attempt in range(40):
+        shutil.rmtree(directory, ignore_errors=True)
+        rng = np.random.default_rng([seed, attempt])
+        write(directory, r, rng)
+        model = mf.open_model(directory)
+        ids = [int(i) for i in rng.integers(3, 96, mf.T)]
+        logits = mf.forward(model, ids)
+        new, gap = mf.greedy(model, ids[:r["n_prompt"]])
+        if gap > mf.GAP and len(set(new)) > 3:
+            break
+    assert gap > mf.GAP, f"{r['name']}: no seed keeps its greedy ids apart"
+    for change in r["controls"]:
+        e = effect(directory, r, change, ids, logits)
+        assert e > mf.MATTERS, f"{r['name']}: with {change} the logits differ by only {e:.2e}"
+        print(f"    {str(change)[:90]:90} {e:.2f}")
+    logits.astype("<f4").tofile(directory / "logits.f32")
+    (directory / "expected.json").write_text(json.dumps(
+        {"input_ids": ids, "n_positions": mf.T, "vocab_size": logits.shape[1], "logits": "logits.f32",
+         "n_prompt": r["n_prompt"], "greedy_ids": new}) + "\n")
+    n_bytes = sum(p.stat().st_size for p in directory.iterdir())
+    print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
+          f"attempt {attempt}", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    for i, each in enumerate(ROWS):
+        if not sys.argv[1:] or each["name"] in sys.argv[1:]:
+            make(each, 1400 + i)
