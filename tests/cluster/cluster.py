@@ -185,13 +185,13 @@ class Cluster(_Base):
     """`ingot serve`."""
 
     def __init__(self, model, tp=1, coll="auto", threads=1, extra=(), http="off", env=None,
-                 program=BIN / "ingot"):
+                 program=None):
         super().__init__()
-        self.http, self.env, self.program = http, env, program
+        self.http, self.env, self.program = http, env, program  # None: the one of BIN
         self.model, self.tp, self.coll, self.threads = model, tp, coll, threads
         self.extra = list(extra)
 
     def start(self):
-        self.serve = self.spawn(self.program, "serve", self.model, "--tp", self.tp, "--coll",
+        self.serve = self.spawn(self.program or BIN / "ingot", "serve", self.model, "--tp", self.tp, "--coll",
                                 self.coll, "--threads", self.threads, "--listen", self.endpoint,
                                 "--step-deadline-ms", 1000 * LIMIT, "--http", self.http, *self.extra, env=self.env)
