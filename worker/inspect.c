@@ -238,7 +238,8 @@ static void text_ranks(FILE *f, const struct report *r)
                 p->free);
     }
     if (model_n_delta(r->mc)) {
-        fprintf(f, "\n%4s  %14s %14s\n", "rank", "states", "of a sequence");
+        fprintf(f, "\nstates of %d sequences and %d snapshots\n%4s  %14s %14s\n", c->max_seqs,
+                c->n_snapshots, "rank", "states", "of a sequence");
         for (int i = 0; i < c->world; i++)
             fprintf(f, "%4d  %14zu %14zu\n", i, r->rank[i].plan.memory.states,
                     r->rank[i].plan.memory.states_per_seq);

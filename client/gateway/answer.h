@@ -2,7 +2,8 @@
  * its form as a stream or as a whole.
  *
  * It parses the model's text into reasoning, content and tool calls; keeps back what a slow client does not take;
- * cancels when the client goes away or the answer takes too much memory; turns failures into the form's errors.  One thread, the loop's. */
+ * cancels when the client goes away or the answer takes too much memory; turns failures into the form's errors.  One
+ * thread, the loop's. */
 #ifndef CLIENT_GATEWAY_ANSWER_H
 #define CLIENT_GATEWAY_ANSWER_H
 

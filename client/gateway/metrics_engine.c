@@ -184,7 +184,8 @@ static void write_blocks(struct writer *w)
     if (s->snapshots_total == 0)
         return;
     prometheus_family(w->p, OWN, "state_snapshots", "gauge",
-                      "Snapshots of states beside the KV cache; known: of a prompt or an answer.");
+                      "Snapshots of states beside the KV cache; known: of a prompt or an answer, "
+                      "free: unused, or being written.");
     prometheus_u64(w->p, with(w, "state", "known"), s->snapshots_known);
     prometheus_u64(w->p, with(w, "state", "free"), s->snapshots_total - s->snapshots_known);
 }

@@ -377,6 +377,16 @@ static enum ingot_code query_sent(struct upstream *u, struct upstream_call *call
     return code;
 }
 
+/* The same for a query of a request's turns: *own is it, with that id. */
+static enum status begin_turns(struct upstream *u, struct upstream_call *call,
+                               const struct ingot_request *request, struct ingot_request *own,
+                               char id[INGOT_ID_SIZE])
+{
+    *own = *request;
+    own->request_id = id;
+    return begin_query(u, call, id);
+}
+
 enum ingot_code upstream_tokenize(struct upstream *u, struct upstream_call *call, const char *text,
                                   size_t n, bool add_special, bool want_token_text)
 {
@@ -392,12 +402,11 @@ enum ingot_code upstream_tokenize_chat(struct upstream *u, struct upstream_call 
                                        const struct ingot_request *request, bool add_special,
                                        bool want_token_text)
 {
-    struct ingot_request r = *request;
+    struct ingot_request r;
     char id[INGOT_ID_SIZE];
-    enum status st = begin_query(u, call, id);
+    enum status st = begin_turns(u, call, request, &r, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    r.request_id = id;
     return query_sent(u, call,
                       ingot_send_tokenize_chat(u->client, &r, add_special, want_token_text));
 }
@@ -415,12 +424,11 @@ enum ingot_code upstream_detokenize(struct upstream *u, struct upstream_call *ca
 enum ingot_code upstream_apply_template(struct upstream *u, struct upstream_call *call,
                                         const struct ingot_request *request)
 {
-    struct ingot_request r = *request;
+    struct ingot_request r;
     char id[INGOT_ID_SIZE];
-    enum status st = begin_query(u, call, id);
+    enum status st = begin_turns(u, call, request, &r, id);
     if (st != ST_OK)
         return (enum ingot_code)st;
-    r.request_id = id;
     return query_sent(u, call, ingot_send_apply_template(u->client, &r));
 }
 

@@ -11,13 +11,11 @@ have the names, and the files the masks, that published repositories have.
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.utils import logging
 
 import make_families as mf
 
@@ -158,18 +156,8 @@ def make(r, seed):
         again = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager")
         assert np.array_equal(mf.forward(again, ids), logits), "transformers reads the masks"
     (directory / "model.safetensors").chmod(0o644)
-    logits.astype("<f4").tofile(directory / "logits.f32")
-    (directory / "expected.json").write_text(json.dumps(
-        {"input_ids": ids, "n_positions": mf.T, "vocab_size": logits.shape[1], "logits": "logits.f32",
-         "n_prompt": r["n_prompt"], "greedy_ids": new}) + "\n")
-    n_bytes = sum(p.stat().st_size for p in directory.iterdir())
-    print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
-          f"attempt {attempt}", flush=True)
+    mf.record(directory, r, ids, logits, new, gap, attempt)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    logging.disable_progress_bar()
-    for i, each in enumerate(ROWS):
-        if not sys.argv[1:] or each["name"] in sys.argv[1:]:
-            make(each, 1300 + i)
+    mf.run(ROWS, make, 1300)

@@ -590,23 +590,29 @@ def make(r, seed):
         (directory / "config.json").write_text(json.dumps(r["config"], indent=2) + "\n")
         save_file(stored, directory / "model.safetensors", metadata={"format": "pt"})
         (directory / "model.safetensors").chmod(0o644)
+    record(directory, r, ids, logits, new, gap, attempt,
+           **({"limit": 1e-2} if "quantization_config" in r["config"] else {}))
+
+
+def record(directory, r, ids, logits, new, gap, attempt, **more):
+    """What the fixture is compared with; more: members of expected.json."""
     logits.astype("<f4").tofile(directory / "logits.f32")
     (directory / "expected.json").write_text(json.dumps(
         {"input_ids": ids, "n_positions": T, "vocab_size": logits.shape[1], "logits": "logits.f32",
-         "n_prompt": r["n_prompt"], "greedy_ids": new} |
-        ({"limit": 1e-2} if "quantization_config" in r["config"] else {})) + "\n")
+         "n_prompt": r["n_prompt"], "greedy_ids": new} | more) + "\n")
     n_bytes = sum(p.stat().st_size for p in directory.iterdir())
     print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
           f"attempt {attempt}", flush=True)
 
 
-def main():
+def run(rows, make_row, first_seed=0):
+    """The rows that the command line names, or all."""
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    for seed, r in enumerate(ROWS):
+    for seed, r in enumerate(rows, first_seed):
         if not sys.argv[1:] or r["name"] in sys.argv[1:]:
-            make(r, seed if r["seed"] is None else r["seed"])
+            make_row(r, seed if r.get("seed") is None else r["seed"])
 
 
 if __name__ == "__main__":
-    main()
+    run(ROWS, make)

@@ -9,13 +9,11 @@ model away that no key of config.json stands for.
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
-from transformers.utils import logging
 
 import make_families as mf
 
@@ -148,18 +146,8 @@ def make(r, seed):
         e = effect(directory, r, change, ids, logits)
         assert e > mf.MATTERS, f"{r['name']}: with {change} the logits differ by only {e:.2e}"
         print(f"    {str(change)[:90]:90} {e:.2f}")
-    logits.astype("<f4").tofile(directory / "logits.f32")
-    (directory / "expected.json").write_text(json.dumps(
-        {"input_ids": ids, "n_positions": mf.T, "vocab_size": logits.shape[1], "logits": "logits.f32",
-         "n_prompt": r["n_prompt"], "greedy_ids": new}) + "\n")
-    n_bytes = sum(p.stat().st_size for p in directory.iterdir())
-    print(f"{r['name']:24} {r['dtype']:8} {n_bytes:7} bytes  |logit| {np.abs(logits).max():5.2f}  gap {gap:.1e}  "
-          f"attempt {attempt}", flush=True)
+    mf.record(directory, r, ids, logits, new, gap, attempt)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    logging.disable_progress_bar()
-    for i, each in enumerate(ROWS):
-        if not sys.argv[1:] or each["name"] in sys.argv[1:]:
-            make(each, 1400 + i)
+    mf.run(ROWS, make, 1400)

@@ -272,6 +272,17 @@ Test(journal, version_7_replays)
     free(f.data);
 }
 
+/* It begins in the middle of a run, with sequences and steps under way, before states could be kept. */
+Test(journal, version_8_replays)
+{
+    struct file f = read_fixture("journal/version8.journal");
+    struct replay_summary sum;
+    cr_assert_eq(replay_all(f.data, f.n, &sum), ST_OK, "%s", status_text());
+    cr_assert(sum.ended_well && sum.n_plans == 58 && sum.n_tokens == 96 && sum.n_live == 8);
+    cr_assert(sum.cfg.prefix_cache && sum.cfg.n_snapshots == 0);
+    free(f.data);
+}
+
 /* Each request of the run is found again with its tokens, as the oracle has checked them. */
 Test(journal, requests_are_found)
 {

@@ -1,111 +1,11 @@
-/* Steps: what a plan uploads, what is refused and that a refused plan changes nothing, and the
- * edits of logits against a plain computation. */
+/* Steps: what a plan uploads, what is refused and that a refused plan changes nothing. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
-#include "worker/sample/edits.h"
 #include "worker/step/id_map.h"
-#include "worker/step/step.h"
-
-enum { BLOCK = 4, CTX = 30, N_BLOCKS = 20, VOCAB = 50, SEQS = 3, TOKENS = 12 };
-
-static const struct step_config config = {.max_tokens = TOKENS,
-                                          .max_seqs = SEQS,
-                                          .max_open = SEQS,
-                                          .max_ctx = CTX,
-                                          .n_blocks = N_BLOCKS,
-                                          .block_len = BLOCK,
-                                          .vocab = VOCAB,
-                                          .max_edits = 64};
-
-static struct backend *be;
-static struct step *step;
-
-static void set_up(void)
-{
-    struct backend_config bc = {.threads = 1, .isa = "plain"};
-    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
-    cr_assert_eq(step_create(&step, &config, be), ST_OK, "%s", status_text());
-}
-
-static void tear_down(void)
-{
-    step_destroy(step);
-    backend_ops_of(be)->close(be);
-}
-
-/* A plan under construction. */
-struct draft {
-    struct step_plan p;
-    struct plan_seq seqs[8];
-    struct plan_open opens[8];
-    int32_t tokens[64], blocks[64], history[64], stop_ids[64];
-    struct logit_bias bias[64];
-    uint64_t closes[8];
-};
-
-static void begin(struct draft *d)
-{
-    memset(d, 0, sizeof *d);
-    d->p = (struct step_plan){.step_id = 1,
-                              .epoch = 1,
-                              .seqs = d->seqs,
-                              .opens = d->opens,
-                              .tokens = d->tokens,
-                              .blocks = d->blocks,
-                              .history = d->history,
-                              .stop_ids = d->stop_ids,
-                              .bias = d->bias,
-                              .closes = d->closes};
-}
-
-static struct draft *fresh(void)
-{
-    static struct draft d;
-    begin(&d);
-    return &d;
-}
-
-static struct plan_open *add_open(struct draft *d, uint64_t id, uint32_t n_prompt)
-{
-    struct plan_open *o = &d->opens[d->p.n_opens++];
-    *o = (struct plan_open){.seq_id = id,
-                            .sp = sample_params_default(),
-                            .n_prompt = n_prompt,
-                            .history_off = d->p.n_history,
-                            .stop_off = d->p.n_stop_ids,
-                            .bias_off = d->p.n_bias};
-    return o;
-}
-
-/* Tokens first, first + 1, ...; blocks are first_block, first_block + 1, ... */
-static struct plan_seq *add_seq(struct draft *d, uint64_t id, uint32_t pos, uint32_t n,
-                                int32_t first, uint32_t n_blocks, int32_t first_block,
-                                enum plan_want want)
-{
-    struct plan_seq *q = &d->seqs[d->p.n_seqs++];
-    *q = (struct plan_seq){.seq_id = id,
-                           .pos = pos,
-                           .n_tokens = n,
-                           .token_off = d->p.n_tokens,
-                           .n_blocks = n_blocks,
-                           .block_off = d->p.n_blocks,
-                           .want = want};
-    for (uint32_t i = 0; i < n; i++)
-        d->tokens[d->p.n_tokens++] = first + (int32_t)i;
-    for (uint32_t i = 0; i < n_blocks; i++)
-        d->blocks[d->p.n_blocks++] = first_block + (int32_t)i;
-    return q;
-}
-
-static void add_close(struct draft *d, uint64_t id)
-{
-    d->closes[d->p.n_closes++] = id;
-}
+#include "worker/step_draft.h"
 
 static void apply(struct draft *d, struct step_dev *dev)
 {
@@ -376,11 +276,9 @@ Test(step, a_reset_forgets, .init = set_up, .fini = tear_down)
 
 static void set_up_encoder(void)
 {
-    struct backend_config bc = {.threads = 1, .isa = "plain"};
-    struct step_config with_types = config;
+    struct step_config with_types = small_step;
     with_types.n_types = 3;
-    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
-    cr_assert_eq(step_create(&step, &with_types, be), ST_OK, "%s", status_text());
+    set_up_with(&with_types);
 }
 
 /* A plan's token is id + type * vocabulary. */
@@ -419,12 +317,10 @@ Test(step, a_part_of_a_whole_text_is_refused, .init = set_up_encoder, .fini = te
 
 static void set_up_states(void)
 {
-    struct backend_config bc = {.threads = 1, .isa = "plain"};
-    struct step_config sc = config;
-    sc.states = true;
-    sc.n_snapshots = 4;
-    cr_assert_eq(backend_open(&be, "cpu", &bc), ST_OK, "%s", status_text());
-    cr_assert_eq(step_create(&step, &sc, be), ST_OK, "%s", status_text());
+    struct step_config with_states = small_step;
+    with_states.states = true;
+    with_states.n_snapshots = 4;
+    set_up_with(&with_states);
 }
 
 static void check_keep(int32_t from, int32_t to)
@@ -490,14 +386,14 @@ Test(step, snapshots_of_states, .init = set_up_states, .fini = tear_down)
 
 Test(step, impossible_sizes)
 {
-    struct step_config c = config;
+    struct step_config c = small_step;
     struct step *s;
     c.max_open = 0;
     cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
-    c = config;
+    c = small_step;
     c.n_blocks = INT32_MAX;
     cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
-    c = config;
+    c = small_step;
     c.max_seqs = c.max_open = 1 << 24;
     c.max_ctx = 1 << 24;
     cr_assert_eq(step_create(&s, &c, NULL), ST_RANGE);
@@ -530,187 +426,4 @@ Test(id_map, agrees_with_a_plain_table)
     for (uint64_t key = 0; key < IDS; key++)
         cr_assert_eq(id_map_get(&m, key), -1);
     id_map_fini(&m);
-}
-
-/* ---- edits ---- */
-
-/* One vocabulary share; parts of one row are put together and compared with the whole
- * computation. */
-static void edited(struct draft *plans, int n_plans, int world, float *row)
-{
-    for (int r = 0; r < world; r++) {
-        struct vocab_part part = {.first_id = r * VOCAB / world, .n_slices = 1};
-        part.n_cols = (r + 1) * VOCAB / world - part.first_id;
-        struct edits_config ec = {.max_open = SEQS,
-                                  .max_ctx = CTX,
-                                  .vocab = VOCAB,
-                                  .max_seqs = config.max_seqs,
-                                  .max_edits = config.max_edits,
-                                  .part = part};
-        struct edits *e;
-        struct step *s;
-        struct step_dev dev;
-        struct buf *b;
-        cr_assert_eq(step_create(&s, &config, be), ST_OK);
-        cr_assert_eq(edits_create(&e, &ec, be), ST_OK);
-        cr_assert_eq(backend_ops_of(be)->alloc(be, SEQS * VOCAB * 4, MEM_DEVICE, &b), ST_OK);
-        struct view logits = {
-            .buf = b, .cols = part.n_cols, .stride = part.n_cols, .dtype = DT_F32};
-        for (int i = 0; i < n_plans; i++) {
-            cr_assert_eq(step_apply(s, &plans[i].p, &dev), ST_OK, "%s", status_text());
-            edits_note(e, s, &plans[i].p);
-            edits_place(e, s);
-            cr_assert_eq(step_upload(s), ST_OK, "%s", status_text());
-        }
-        logits.rows = step_n_out(s);
-        cr_assert_eq(logits.rows, 1);
-        cr_assert_eq(backend_ops_of(be)->write(be, logits, row + part.first_id), ST_OK);
-        cr_assert_eq(edits_apply(e, s, logits), ST_OK, "%s", status_text());
-        cr_assert_eq(backend_ops_of(be)->read(be, row + part.first_id, logits), ST_OK);
-        backend_ops_of(be)->free(be, b);
-        edits_destroy(e);
-        step_destroy(s);
-    }
-}
-
-/* Prompt 7 7 8 9 in two chunks, then the output 9 10 10; penalties, biases, a forbidden stop id. */
-static int penalty_plans(struct draft *plans)
-{
-    static const int32_t prompt[] = {7, 7, 8, 9}, output[] = {9, 10, 10};
-    for (int i = 0; i < 5; i++)
-        begin(&plans[i]);
-    struct plan_open *o = add_open(&plans[0], 70, 4);
-    o->sp.repetition_penalty = 2.0f;
-    o->sp.presence_penalty = 0.5f;
-    o->sp.frequency_penalty = 0.25f;
-    o->sp.min_new = 4;
-    o->n_stop_ids = plans[0].p.n_stop_ids = 1;
-    plans[0].stop_ids[0] = 49;
-    o->n_bias = plans[0].p.n_bias = 2;
-    plans[0].bias[0] = (struct logit_bias){10, -1.5f};
-    plans[0].bias[1] = (struct logit_bias){30, -3.0f};
-    add_seq(&plans[0], 70, 0, 2, 0, 1, 0, WANT_NONE);
-    add_seq(&plans[1], 70, 2, 2, 0, 0, 0, WANT_LAST);
-    for (int i = 0; i < 3; i++) {
-        add_seq(&plans[2 + i], 70, 4 + (uint32_t)i, 1, 0, i == 0, 1, WANT_LAST);
-        plans[2 + i].tokens[0] = output[i];
-    }
-    memcpy(plans[0].tokens, prompt, 2 * sizeof *prompt);
-    memcpy(plans[1].tokens, prompt + 2, 2 * sizeof *prompt);
-    return 5;
-}
-
-static float penalised(float l, float bias, float mul, float add)
-{
-    l += bias;
-    return (l > 0 ? l / mul : l * mul) + add;
-}
-
-Test(edits, penalties_biases_and_stop_ids, .init = set_up, .fini = tear_down)
-{
-    static struct draft plans[5];
-    int n = penalty_plans(plans);
-    for (int world = 1; world <= 4; world *= 2) {
-        float row[VOCAB];
-        for (int i = 0; i < VOCAB; i++)
-            row[i] = (float)i - 9.5f; /* ids up to 9 are negative */
-        edited(plans, n, world, row);
-        for (int i = 0; i < VOCAB; i++) {
-            float l = (float)i - 9.5f;
-            if (i == 7 || i == 8)
-                l = penalised(l, 0.0f, 2.0f, 0.0f); /* in the prompt only */
-            if (i == 9)
-                l = penalised(l, 0.0f, 2.0f, -0.75f); /* in both: once in the output */
-            if (i == 10)
-                l = penalised(l, -1.5f, 2.0f, -1.0f); /* negative by its bias */
-            if (i == 30)
-                l += -3.0f;
-            if (i == 49)
-                l = -INFINITY; /* three of at least four new tokens are there */
-            cr_assert_eq(row[i], l, "world %d, id %d: %g, expected %g", world, i, (double)row[i],
-                         (double)l);
-        }
-    }
-}
-
-Test(edits, stop_ids_are_free_after_min_new, .init = set_up, .fini = tear_down)
-{
-    static struct draft plans[5];
-    float row[VOCAB] = {0};
-    int n = penalty_plans(plans);
-    plans[0].opens[0].sp.min_new = 3;
-    edited(plans, n, 1, row);
-    cr_assert_eq(row[49], 0.0f);
-}
-
-Test(edits, a_history_counts_like_the_tokens_themselves, .init = set_up, .fini = tear_down)
-{
-    static struct draft plans[5], again;
-    float a[VOCAB], b[VOCAB];
-    int n = penalty_plans(plans);
-    /* the same sequence after a preemption: six tokens are cached, one is computed */
-    begin(&again);
-    add_open(&again, 70, 4);
-    again.opens[0] = plans[0].opens[0];
-    again.p.n_stop_ids = plans[0].p.n_stop_ids;
-    again.p.n_bias = plans[0].p.n_bias;
-    memcpy(again.stop_ids, plans[0].stop_ids, sizeof again.stop_ids);
-    memcpy(again.bias, plans[0].bias, sizeof again.bias);
-    memcpy(again.history, (const int32_t[]){7, 7, 8, 9, 9, 10}, 6 * sizeof(int32_t));
-    again.opens[0].n_history = again.p.n_history = 6;
-    add_seq(&again, 70, 6, 1, 10, 2, 0, WANT_LAST);
-    for (int i = 0; i < VOCAB; i++)
-        a[i] = b[i] = (float)i - 20.0f;
-    edited(plans, n, 1, a);
-    edited(&again, 1, 1, b);
-    cr_assert_arr_eq(a, b, sizeof a);
-}
-
-Test(edits, more_edits_than_one_upload, .init = set_up, .fini = tear_down)
-{
-    enum { V = 40000 };
-    struct step_config sc = config;
-    struct edits_config ec = {.max_open = SEQS,
-                              .max_ctx = V,
-                              .vocab = V,
-                              .max_seqs = config.max_seqs,
-                              .max_edits = 16384,
-                              .part = {.first_id = 0, .n_cols = V, .n_slices = 1}};
-    static float row[V];
-    struct edits *e;
-    struct step *s;
-    struct step_dev dev;
-    struct buf *b;
-    sc.vocab = V;
-    sc.max_edits = ec.max_edits;
-    sc.max_ctx = V;
-    sc.n_blocks = V;
-    sc.block_len = V;
-    cr_assert_eq(step_create(&s, &sc, be), ST_OK, "%s", status_text());
-    cr_assert_eq(edits_create(&e, &ec, be), ST_OK);
-    cr_assert_eq(backend_ops_of(be)->alloc(be, sizeof row, MEM_DEVICE, &b), ST_OK);
-    struct draft *d = fresh();
-    int32_t *history = malloc((V - 1) * sizeof *history);
-    for (int32_t i = 0; i < V - 1; i++)
-        history[i] = i; /* every id once, but for the last */
-    add_open(d, 70, 1)->sp.frequency_penalty = 1.0f;
-    d->p.history = history;
-    d->opens[0].n_history = d->p.n_history = V - 1;
-    add_seq(d, 70, V - 1, 1, 0, 1, 0, WANT_LAST);
-    cr_assert_eq(step_apply(s, &d->p, &dev), ST_OK, "%s", status_text());
-    edits_note(e, s, &d->p);
-    edits_place(e, s);
-    cr_assert(edits_any(e) && edits_many(e));
-    cr_assert_eq(step_upload(s), ST_OK, "%s", status_text());
-    struct view logits = {.buf = b, .rows = 1, .cols = V, .stride = V, .dtype = DT_F32};
-    cr_assert_eq(edits_apply(e, s, logits), ST_OK, "%s", status_text());
-    cr_assert_eq(backend_ops_of(be)->read(be, row, logits), ST_OK);
-    cr_assert_eq(row[0], -1.0f); /* of the prompt once, of the output once */
-    for (int i = 1; i < V - 1; i++)
-        cr_assert_eq(row[i], -1.0f, "id %d: %g", i, (double)row[i]);
-    cr_assert_eq(row[V - 1], 0.0f);
-    free(history);
-    backend_ops_of(be)->free(be, b);
-    edits_destroy(e);
-    step_destroy(s);
 }

@@ -7,7 +7,8 @@ ingot_test(test_rank_devices ${worker_dir}/test_rank_devices.c LIBS ingot_runtim
 ingot_test(test_rank_weights ${worker_dir}/test_rank_weights.c LIBS ingot_runtime)
 ingot_test(test_compiler ${worker_dir}/test_compiler.c LIBS ingot_runtime)
 ingot_test(test_sampler ${worker_dir}/test_sampler.c LIBS ingot_runtime)
-ingot_test(test_step ${worker_dir}/test_step.c LIBS ingot_runtime)
+ingot_test(test_step ${worker_dir}/test_step.c ${worker_dir}/step_draft.c LIBS ingot_runtime)
+ingot_test(test_edits ${worker_dir}/test_edits.c ${worker_dir}/step_draft.c LIBS ingot_runtime)
 ingot_test(test_run_ahead ${worker_dir}/test_run_ahead.c ${worker_dir}/queue_backend.c LIBS ingot_runtime)
 if(NOT APPLE) # its linker has no --wrap
   ingot_test(test_rank_step ${worker_dir}/test_rank_step.c LIBS ingot_runtime)
