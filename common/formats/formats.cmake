@@ -17,6 +17,7 @@ add_library(ingot_formats STATIC
   formats/config_compressed.c
   formats/config_fields.c
   formats/config_keys.c
+  formats/config_key_table.c
   formats/config_names.c
   formats/config_rope.c
   formats/config_delta.c

@@ -1,17 +1,25 @@
 """A model with gated delta-net layers, whose prompts share blocks up to snapshots of the states: the cases of
 kind_cases.py; conversations that go on; samples of one request; and without snapshots, where nothing is shared."""
+import json
 import pathlib
+import re
+import subprocess
 import sys
+import urllib.request
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import DEMO, Parts  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
 from delta_model import make_delta  # noqa: E402
 from kind_cases import register  # noqa: E402
 
 MODEL = make_delta(DEMO, pathlib.Path(temp_dir.make()))
 SAMPLING = {"temperature": 0.8, "seed": 5, "top_k": 30, "ignore_eos": True}
+
+
+def ingot(*args):
+    return subprocess.run([BIN / "ingot", *args], capture_output=True, text=True, check=True, timeout=tap.LIMIT).stdout
 
 
 def ask(client, ids, **more):
@@ -57,6 +65,23 @@ def conversations_go_on_from_snapshots():
             assert s.prefix_hits >= sum(cached) + 3 * 32, "the samples share their prompt"
         else:
             assert s.snapshots_total == int(snapshots) >= s.snapshots_known > 0 and sum(cached) > 0, (s, cached)
+
+
+@tap.case
+def what_is_kept_is_shown():
+    """By `ingot status`, whole and as JSON, and by /metrics."""
+    with Cluster(MODEL, extra=["--state-snapshots", "5"], http="127.0.0.1:0") as c:
+        turns(c.clients[0])
+        known = c.clients[0].call("Stats")[1].snapshots_known
+        assert 0 < known <= 5
+        told = ingot("status", "--connect", c.endpoint)
+        assert f"snapshots  {known} of 5 states are kept" in told, told
+        told = json.loads(ingot("status", "--connect", c.endpoint, "--json"))
+        assert (told["snapshots_known"], told["snapshots_total"]) == (known, 5), told
+        port = tap.wait_for(lambda: re.search(r"HTTP at http://127.0.0.1:(\d+)", c.log()), "the gateway's port")[1]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=tap.LIMIT) as answer:
+            figures = dict(re.findall(r'^ingot_state_snapshots\{.*state="(\w+)".*\} (\d+)$', answer.read().decode(), re.M))
+    assert figures == {"known": str(known), "free": str(5 - known)}, figures
 
 
 register(MODEL, 24)
