@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The gateway beside a llama-server of the llama.cpp family on the same GGUF file: both are loaded with `ingot bench --http`
-in turns, and beside them the two engines alone (bench_step, llama-batched-bench).
+in turns, and each behind its server its engine alone (bench_step, llama-batched-bench).
 
     INGOT_BIN=build/release/bin build/venv/bin/python tests/bench/gateway_peer.py --peer PATH/bin MODEL.gguf \\
         [--streams 1,4,16] [--rounds 3] [--threads 2] [--tokens 96] [--json FILE]
@@ -16,6 +16,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -38,7 +39,7 @@ def peer_server(args):
         port = s.getsockname()[1]
     most = max(args.streams)
     p = subprocess.Popen([pathlib.Path(args.peer) / "llama-server", "-m", args.model, "-t", str(args.threads), "-np", str(most),
-                          "-c", str(most * CONTEXT), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL,
+                          "-c", str(most * CONTEXT), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL, cwd=tempfile.gettempdir(),
                          stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -55,31 +56,36 @@ def peer_server(args):
         p.wait()
 
 
-def over_http(args, url, streams):
+def over_http(args, url, streams, seed):
+    """seed: of the prompts; another one in each round, since both servers keep caches of prompts."""
     command = [BIN / "ingot", "bench", "--http", url, "--json", "--vocab", "256", "--prompt-tokens", PROMPT, "--max-tokens",
-               args.tokens, "--concurrency", streams, "--requests", streams]  # a request each: the peer closes connections
+               args.tokens, "--concurrency", streams, "--requests", streams,  # a request each: the peer closes connections
+               "--seed", seed]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"ingot bench: {done.stdout}{done.stderr}")
     return json.loads(done.stdout)
 
 
-def engines(args, seen):
-    """Decode tokens a second of both engines without a server."""
-    listed = ",".join(map(str, args.streams))
-    out = subprocess.run([BIN / "bench_step", "--model", args.model, "--threads", str(args.threads), "--reps", "1", "--pp", "16",
-                          "--tg", str(args.tokens), "--batch", listed, "--json", "-"], capture_output=True, text=True, check=True)
-    for row in json.loads(out.stdout)["rows"]:
-        if row["kind"] != "prefill":
-            for seconds in row["seconds"]:
-                seen.setdefault((row["seqs"], "engine", "ours"), []).append(row["n"] * row["seqs"] / seconds)
+def engine_of_ours(args, streams):
+    """Decode tokens a second without a server."""
+    out = subprocess.run([BIN / "bench_step", "--model", args.model, "--threads", str(args.threads), "--reps", "1", "--pp", "0",
+                          "--tg", str(args.tokens), "--batch", str(streams), "--json", "-"], capture_output=True, text=True,
+                         check=True)
+    row = next(r for r in json.loads(out.stdout)["rows"] if r["kind"] != "prefill")
+    return row["n"] * row["seqs"] / row["seconds"][0]
+
+
+def engine_of_peer(args, streams):
+    """The same, in a context and with a prompt of the sizes that its server has."""
     out = subprocess.run([pathlib.Path(args.peer) / "llama-batched-bench", "-m", args.model, "-t", str(args.threads), "-tb",
-                          str(args.threads), "-c", str(max(args.streams) * (1 + args.tokens)), "-npp", "1", "-ntg",
-                          str(args.tokens), "-npl", listed], capture_output=True, text=True, check=True, env=PEER_ENV)
+                          str(args.threads), "-c", str(max(args.streams) * CONTEXT), "-npp", str(PROMPT), "-ntg",
+                          str(args.tokens), "-npl", str(streams)], capture_output=True, text=True, check=True, env=PEER_ENV, cwd=tempfile.gettempdir())
     for line in (out.stdout + out.stderr).splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
-        if len(cells) >= 8 and cells[0] == "1" and cells[2].isdigit():
-            seen.setdefault((int(cells[2]), "engine", "peer"), []).append(float(cells[7]))
+        if len(cells) >= 8 and cells[0] == str(PROMPT) and cells[2] == str(streams):
+            return float(cells[7])
+    sys.exit(f"llama-batched-bench printed no row: {out.stdout[-500:]}")
 
 
 def measure(args):
@@ -88,16 +94,16 @@ def measure(args):
     with Parts(args.model, threads=args.threads, worker=sizes) as c, Gateway("--connect", c.endpoint) as g, peer_server(args) as peer:
         g.wait_ready()
         urls = {"ours": f"http://127.0.0.1:{g.port}", "peer": peer}
+        engine = {"ours": engine_of_ours, "peer": engine_of_peer}
         for url in urls.values():
-            over_http(args, url, 1)
+            over_http(args, url, 1, 0)
         for i in range(args.rounds):
             for streams in args.streams:
                 for who in sorted(urls, reverse=i % 2 == 1):
-                    a = over_http(args, urls[who], streams)
+                    a = over_http(args, urls[who], streams, 1 + i)
                     for name, read in SPEEDS.items():
                         seen.setdefault((streams, name, who), []).append(read(a))
-    for _ in range(args.rounds):
-        engines(args, seen)
+                    seen.setdefault((streams, "engine", who), []).append(engine[who](args, streams))
     return seen
 
 
@@ -111,6 +117,7 @@ def main():
     p.add_argument("--tokens", type=int, default=96)
     p.add_argument("--json")
     args = p.parse_args()
+    args.model = pathlib.Path(args.model).resolve()  # the peer writes a log into its working folder, which is another one
     seen = measure(args)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps([[*k, v] for k, v in seen.items()]))
