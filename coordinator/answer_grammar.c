@@ -290,8 +290,10 @@ static void put_free_text(struct builder *b)
 /* An item: a text of the request's own form. */
 static void put_own_form(struct builder *b)
 {
-    static const char *const kinds[] = {
-        [GRAMMAR_JSON_SCHEMA] = "schema", [GRAMMAR_REGEX] = "regex", [GRAMMAR_CHOICE] = "choice"};
+    static const char *const kinds[] = {[GRAMMAR_JSON_SCHEMA] = "schema",
+                                        [GRAMMAR_REGEX] = "regex",
+                                        [GRAMMAR_CHOICE] = "choice",
+                                        [GRAMMAR_GBNF] = "grammar"};
     static const char object[] = "{\"json_object\":true}";
     const struct wire_text *s = &b->f->grammar;
     if (b->f->grammar_kind == GRAMMAR_TAGS) {
@@ -300,7 +302,7 @@ static void put_own_form(struct builder *b)
         json_write_raw(&b->w, object, sizeof object - 1);
     } else {
         begin(&b->w, kinds[b->f->grammar_kind]);
-        if (b->f->grammar_kind == GRAMMAR_REGEX)
+        if (b->f->grammar_kind == GRAMMAR_REGEX || b->f->grammar_kind == GRAMMAR_GBNF)
             json_write_bytes(&b->w, s->data, s->n);
         else
             json_write_raw(&b->w, s->data, s->n);
@@ -379,8 +381,9 @@ static enum status check_own(const struct answer_form *f)
     struct json_cursor c;
     if (f->grammar_kind >= GRAMMAR_KINDS)
         FAIL(ST_UNSUPPORTED, "grammars of kind %u are not supported", f->grammar_kind);
-    if (f->grammar_kind && f->grammar_kind != GRAMMAR_REGEX &&
-        f->grammar_kind != GRAMMAR_JSON_OBJECT)
+    bool json = f->grammar_kind == GRAMMAR_JSON_SCHEMA || f->grammar_kind == GRAMMAR_CHOICE ||
+                f->grammar_kind == GRAMMAR_TAGS;
+    if (json)
         return json_open(&c, f->grammar.data, f->grammar.n, NULL);
     return ST_OK;
 }

@@ -193,6 +193,10 @@ static const struct option_row sampling_table[] = {
      SAT(regex, OPT_STRING),
      .arg = "RE",
      .help = "The whole answer matches this regular expression."},
+    {.name = "grammar",
+     SAT(grammar, OPT_STRING),
+     .arg = "FILE",
+     .help = "The answer is a text of this context-free grammar (GBNF, as in llama.cpp)."},
     {.name = "choice",
      SAT(choice, OPT_LIST),
      .arg = "TEXT",
@@ -348,8 +352,11 @@ static enum status take_grammar(struct built_request *b, const struct sampling_a
     b->grammar = NULL;
     r->grammar_kind = INGOT_GRAMMAR_NONE;
     r->n_grammar = 0;
-    if ((a->json_schema != NULL) + a->json_object + (a->regex != NULL) + (a->choice.n > 0) > 1)
-        FAIL(ST_RANGE, "at most one of --json-schema, --json-object, --regex and --choice");
+    if ((a->json_schema != NULL) + a->json_object + (a->regex != NULL) + (a->grammar != NULL) +
+            (a->choice.n > 0) >
+        1)
+        FAIL(ST_RANGE,
+             "at most one of --json-schema, --json-object, --regex, --grammar and --choice");
     if (a->json_schema) {
         r->grammar_kind = INGOT_GRAMMAR_JSON_SCHEMA;
         TRY(take_json(a->json_schema, &b->grammar, &r->n_grammar));
@@ -361,6 +368,9 @@ static enum status take_grammar(struct built_request *b, const struct sampling_a
         b->grammar = strdup(a->regex);
         if (!b->grammar)
             FAIL(ST_NOMEM, "no memory for --regex");
+    } else if (a->grammar) {
+        r->grammar_kind = INGOT_GRAMMAR_GBNF;
+        TRY(cli_read_file(a->grammar, &b->grammar, &r->n_grammar));
     } else if (a->choice.n > 0) {
         r->grammar_kind = INGOT_GRAMMAR_CHOICE;
         TRY(take_choices(b, &a->choice));

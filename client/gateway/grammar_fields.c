@@ -52,6 +52,17 @@ enum status grammar_read_regex(struct answer_request *q, struct json_cursor *c)
     return set_string(q, c, INGOT_GRAMMAR_REGEX);
 }
 
+/* An empty text is none, as in llama.cpp. */
+enum status grammar_read_gbnf(struct answer_request *q, struct json_cursor *c)
+{
+    struct json_cursor here = *c;
+    struct json_span text = json_read_raw(c);
+    if (text.n == 2 && json_peek(&here) == JSON_STRING)
+        return ST_OK;
+    *c = here;
+    return set_string(q, c, INGOT_GRAMMAR_GBNF);
+}
+
 enum status grammar_read_choice(struct answer_request *q, struct json_cursor *c)
 {
     struct json_cursor items = *c;
@@ -166,6 +177,8 @@ enum status grammar_read_structured_outputs(struct answer_request *q, struct jso
             TRY(grammar_read_regex(q, c));
         } else if (json_span_is(key, "choice")) {
             TRY(grammar_read_choice(q, c));
+        } else if (json_span_is(key, "grammar")) {
+            TRY(grammar_read_gbnf(q, c));
         } else if (json_span_is(key, "json_object")) {
             struct json_cursor here = *c;
             TRY(json_read_bool(c, &object));

@@ -158,6 +158,11 @@ static enum status read_guided_choice(struct openai_request *q, struct json_curs
     return grammar_read_choice(&q->of, c);
 }
 
+static enum status read_gbnf(struct openai_request *q, struct json_cursor *c)
+{
+    return grammar_read_gbnf(&q->of, c);
+}
+
 static enum status read_prompt(struct openai_request *q, struct json_cursor *c)
 {
     return openai_read_prompts(&q->of, c, ANSWER_MAX_CHOICES);
@@ -243,6 +248,8 @@ static const struct field fields[] = {
     READ("guided_json", BOTH, read_guided_json),
     READ("guided_regex", BOTH, read_guided_regex),
     READ("guided_choice", BOTH, read_guided_choice),
+    READ("guided_grammar", BOTH, read_gbnf),
+    READ("grammar", BOTH, read_gbnf), /* llama.cpp's */
     /* served in their default values only */
     READ("modalities", OPENAI_CHAT, read_modalities),
     READ("store", OPENAI_CHAT, read_only_false),

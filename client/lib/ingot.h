@@ -155,6 +155,7 @@ enum ingot_grammar {
     INGOT_GRAMMAR_REGEX,
     INGOT_GRAMMAR_CHOICE, /* source: a JSON array of strings */
     INGOT_GRAMMAR_TAGS,   /* source: structural tags, a JSON object */
+    INGOT_GRAMMAR_GBNF,   /* source: a context-free grammar */
 };
 
 /* Must the answer call tools (proto/ingot.proto, ToolChoice)? */

@@ -70,7 +70,7 @@ uint32_t code_point_next(const char *s, size_t *at)
     return (p[0] & 7U) << 18 | (p[1] & 0x3fU) << 12 | (p[2] & 0x3fU) << 6 | (p[3] & 0x3fU);
 }
 
-static int utf8_put(uint32_t cp, uint8_t out[4])
+int code_point_put(uint32_t cp, uint8_t out[4])
 {
     if (cp < 0x80) {
         out[0] = (uint8_t)cp;
@@ -126,8 +126,8 @@ static uint32_t utf8_range(struct expr_pool *p, uint32_t lo, uint32_t hi)
             lo = SURROGATE_HI + 1;
         if (lo > end)
             continue;
-        int n = utf8_put(lo, a);
-        (void)utf8_put(end, b);
+        int n = code_point_put(lo, a);
+        (void)code_point_put(end, b);
         e = expr_or2(p, e, utf8_run(p, a, b, 0, n));
         lo = end + 1;
     }

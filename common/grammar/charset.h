@@ -43,5 +43,7 @@ uint32_t charset_json_any(struct expr_pool *p);
 
 /* The code point of checked UTF-8 at s[*at]; moves *at behind it. */
 uint32_t code_point_next(const char *s, size_t *at);
+/* Writes a code point as UTF-8; its bytes. */
+int code_point_put(uint32_t cp, uint8_t out[4]);
 
 #endif

@@ -1,8 +1,12 @@
-# Grammars that answers must follow: JSON Schema, regular expressions and choices over bytes; masks of tokens.
+# Grammars that answers must follow: JSON Schema, regular expressions, choices and context-free grammars over bytes; masks of
+# tokens.
 add_library(ingot_grammar STATIC
   grammar/charset.c
   grammar/expr.c
   grammar/expr_derive.c
+  grammar/gbnf.c
+  grammar/gbnf_fold.c
+  grammar/gbnf_parse.c
   grammar/grammar.c
   grammar/grammar_memory.c
   grammar/machine.c

@@ -8,7 +8,7 @@
  *   struct token_trie the vocabulary (token_trie.h).
  *
  * What compiles is bounded: GRAMMAR_MAX_BYTES of source, GRAMMAR_MAX_WORK steps of work (work.h), and the MAX of rules.h,
- * expr.h and regex_parse.h; beyond them there is an error, never a long wait. */
+ * expr.h, regex_parse.h and gbnf_parse.h; beyond them there is an error, never a long wait. */
 #ifndef COMMON_GRAMMAR_GRAMMAR_H
 #define COMMON_GRAMMAR_GRAMMAR_H
 
@@ -23,7 +23,7 @@ struct matcher;
 enum { GRAMMAR_MAX_WORK = 1 << 24 }; /* steps of one compile */
 
 /* ST_FORMAT: no text can satisfy it, or it is no schema, expression ...; ST_UNSUPPORTED: it uses what is not read;
- * ST_RANGE: too large, or too much work; the text names the place (a JSON path, a byte of the expression).  stop: set by
+ * ST_RANGE: too large, or too much work; the text names the place (a JSON path, a byte of the expression, a line).  stop: set by
  * another thread when nobody wants the grammar any more, then ST_CANCELED soon; NULL: never. */
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source,
                                        const atomic_bool *stop);
@@ -51,7 +51,8 @@ void matcher_reset(struct matcher *m); /* takes back all */
 
 /* May the text end here? */
 bool matcher_accepts(struct matcher *m);
-/* Where in the source the text is: "#/properties/a" (of a schema; others: "#").  Valid until the next call. */
+/* Where in the source the text is: "#/properties/a" of a schema or of tags, "line 2, rule list" of a context-free grammar, of
+ * others "#".  Valid until the next call. */
 const char *matcher_place(struct matcher *m);
 
 /* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special

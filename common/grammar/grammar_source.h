@@ -19,6 +19,8 @@ enum grammar_kind {
     GRAMMAR_REGEX = 3,  /* source: a regular expression (regex.h) that the whole text matches */
     GRAMMAR_CHOICE = 4, /* source: a JSON array of strings, of which the text is one */
     GRAMMAR_TAGS = 5,   /* source: structural tags (tags.h), a JSON object */
+    GRAMMAR_GBNF =
+        6, /* source: a context-free grammar (gbnf.h), of whose rule root the text is one */
     GRAMMAR_KINDS,
 };
 

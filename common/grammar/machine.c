@@ -10,7 +10,8 @@ struct state {
     bool accepts;
 };
 
-/* A rule to be entered, with what follows it. */
+/* A rule to be entered, with what follows it; RESUME: what follows alone. */
+#define RESUME UINT32_MAX
 struct entry {
     uint32_t rule, stacks;
 };
@@ -224,7 +225,7 @@ static bool done_before(struct machine *m, struct entry e)
 
 static void enter(struct machine *m, uint32_t rule, uint32_t stacks)
 {
-    if (!m->rules->list[rule].productive)
+    if (rule != RESUME && !m->rules->list[rule].productive)
         return;
     if (m->n_todo >= 4 * MACHINE_MAX_PAIRS ||
         stacks_depth(&m->stacks, stacks) > MACHINE_MAX_DEPTH) {
@@ -286,7 +287,7 @@ static void resume(struct machine *m, uint32_t stacks)
         if (r->max == EXPR_NO_LIMIT || t.frame.pos < r->max)
             enter(m, args[0], push(m, t.frame.rule, more, t.below));
         if (t.frame.pos >= r->min)
-            resume(m, t.below);
+            enter(m, RESUME, t.below);
     }
 }
 
@@ -298,11 +299,11 @@ static void open_rule(struct machine *m, struct entry e)
     case RULE_LEXEME:
         add_pair(m, args[0], e.stacks);
         if (expr_nullable(m->rules->pool, args[0]))
-            resume(m, e.stacks);
+            enter(m, RESUME, e.stacks);
         return;
     case RULE_SEQ:
         if (r->n_args == 0)
-            resume(m, e.stacks);
+            enter(m, RESUME, e.stacks);
         else
             enter(m, args[0], push(m, e.rule, 1, e.stacks));
         return;
@@ -318,7 +319,7 @@ static void open_rule(struct machine *m, struct entry e)
             enter(m, args[0],
                   push(m, e.rule, r->max == EXPR_NO_LIMIT && r->min == 0 ? 0 : 1, e.stacks));
         if (r->min == 0)
-            resume(m, e.stacks);
+            enter(m, RESUME, e.stacks);
         return;
     }
 }
@@ -342,7 +343,11 @@ static void close_rules(struct machine *m)
         work_spend(m->rules->work, 4);
         if (++work > 16U * MACHINE_MAX_PAIRS)
             m->too_large = true;
-        else if (!done_before(m, e))
+        else if (done_before(m, e))
+            continue;
+        else if (e.rule == RESUME)
+            resume(m, e.stacks);
+        else
             open_rule(m, e);
     }
     if (m->stacks.status != ST_OK || expr_status(m->rules->pool) != ST_OK)
@@ -478,7 +483,7 @@ static uint32_t make_next(struct machine *m, uint32_t state, uint32_t class_id)
         if (d != EXPR_EMPTY)
             add_pair(m, d, p.stacks);
         if (expr_nullable(pool, d))
-            resume(m, p.stacks);
+            enter(m, RESUME, p.stacks);
     }
     uint32_t next = end_state(m);
     if (!m->full)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/grammar/gbnf.h"
 #include "common/grammar/growing.h"
 #include "common/grammar/regex.h"
 #include "common/grammar/schema.h"
@@ -64,6 +65,8 @@ enum status source_compile(struct rules *r, const struct grammar_source *s, uint
         return compile_regex(r, s, root);
     case GRAMMAR_CHOICE:
         return compile_choice(r, s, root);
+    case GRAMMAR_GBNF:
+        return gbnf_compile(r, s->text, s->n, root);
     default:
         FAIL(ST_UNSUPPORTED, "grammars of kind %d are not supported", (int)s->kind);
     }

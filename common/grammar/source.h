@@ -1,5 +1,5 @@
-/* The sources that are one form from beginning to end: a schema, any object, a regular expression, a choice.  Structural
- * tags (tags.h) are made of them. */
+/* The sources that are one form from beginning to end: a schema, any object, a regular expression, a choice, a
+ * context-free grammar.  Structural tags (tags.h) are made of them. */
 #ifndef COMMON_GRAMMAR_SOURCE_H
 #define COMMON_GRAMMAR_SOURCE_H
 

@@ -14,8 +14,12 @@ static enum status grow_table(struct stacks *s)
 {
     uint32_t n = s->n_table * 2;
     uint32_t *table = calloc(n, sizeof *table);
-    if (!table)
+    struct stacks_union *unions = calloc(n, sizeof *unions);
+    if (!table || !unions) {
+        free(table);
+        free(unions);
         FAIL(ST_NOMEM, "no memory for a grammar's stacks");
+    }
     for (uint32_t i = 0; i < s->n_sets; i++) {
         uint32_t at = (uint32_t)hash_tops(s->tops + s->sets[i].tops, s->sets[i].n) & (n - 1);
         while (table[at])
@@ -23,7 +27,9 @@ static enum status grow_table(struct stacks *s)
         table[at] = i + 1;
     }
     free(s->table);
+    free(s->unions);
     s->table = table;
+    s->unions = unions;
     s->n_table = n;
     return ST_OK;
 }
@@ -70,7 +76,8 @@ enum status stacks_init(struct stacks *s)
 {
     *s = (struct stacks){.n_table = FIRST_TABLE};
     s->table = calloc(FIRST_TABLE, sizeof *s->table);
-    if (!s->table)
+    s->unions = calloc(FIRST_TABLE, sizeof *s->unions);
+    if (!s->table || !s->unions)
         FAIL(ST_NOMEM, "no memory for a grammar's stacks");
     TRY(GROW(&s->sets, &s->cap_sets, 2, STACKS_MAX, "the stacks of a grammar"));
     TRY(GROW(&s->tops, &s->cap_tops, 1, STACKS_MAX_TOPS, "the stacks of a grammar"));
@@ -83,6 +90,7 @@ void stacks_fini(struct stacks *s)
     free(s->sets);
     free(s->tops);
     free(s->table);
+    free(s->unions);
     *s = (struct stacks){0};
 }
 
@@ -91,6 +99,7 @@ void stacks_clear(struct stacks *s)
     s->status = ST_OK;
     s->n_sets = s->n_tops = 0;
     memset(s->table, 0, s->n_table * sizeof *s->table);
+    memset(s->unions, 0, s->n_table * sizeof *s->unions);
     (void)intern(s, 0); /* STACKS_NONE */
     s->tops[0] = (struct stack_top){{STACK_BOTTOM, 0}, STACKS_NONE};
     (void)intern(s, 1); /* STACKS_BOTTOM */
@@ -99,10 +108,16 @@ void stacks_clear(struct stacks *s)
 void stacks_shrink(struct stacks *s)
 {
     uint32_t *table = calloc(FIRST_TABLE, sizeof *table);
-    if (!table)
+    struct stacks_union *unions = calloc(FIRST_TABLE, sizeof *unions);
+    if (!table || !unions) {
+        free(table);
+        free(unions);
         return;
+    }
     free(s->table);
+    free(s->unions);
     s->table = table;
+    s->unions = unions;
     s->n_table = FIRST_TABLE;
     stacks_clear(s);
     SHRINK(&s->sets, &s->cap_sets, s->n_sets);
@@ -112,7 +127,7 @@ void stacks_shrink(struct stacks *s)
 size_t stacks_bytes(const struct stacks *s)
 {
     return s->cap_sets * sizeof *s->sets + s->cap_tops * sizeof *s->tops +
-           s->n_table * sizeof *s->table;
+           s->n_table * (sizeof *s->table + sizeof *s->unions);
 }
 
 uint32_t stacks_push(struct stacks *s, struct frame frame, uint32_t below)
@@ -128,10 +143,14 @@ static uint64_t frame_key(struct frame f)
     return (uint64_t)f.rule << 32 | f.pos;
 }
 
-uint32_t stacks_union(struct stacks *s, uint32_t a, uint32_t b)
+static struct stacks_union *union_at(const struct stacks *s, uint32_t a, uint32_t b)
 {
-    if (a == b || a == STACKS_NONE || b == STACKS_NONE)
-        return a == STACKS_NONE ? b : a;
+    return &s->unions[hash_mix((uint64_t)a << 32 | b) & (s->n_table - 1)];
+}
+
+/* a < b */
+static uint32_t make_union(struct stacks *s, uint32_t a, uint32_t b)
+{
     uint32_t na = s->sets[a].n, nb = s->sets[b].n, n = 0;
     work_spend(s->work, 8 + na + nb);
     if (work_check(s->work) != ST_OK)
@@ -163,5 +182,20 @@ uint32_t stacks_union(struct stacks *s, uint32_t a, uint32_t b)
         set = intern(s, n);
     }
     free(out);
+    return set;
+}
+
+uint32_t stacks_union(struct stacks *s, uint32_t a, uint32_t b)
+{
+    if (a == b || a == STACKS_NONE || b == STACKS_NONE)
+        return a == STACKS_NONE ? b : a;
+    if (a > b)
+        return stacks_union(s, b, a);
+    const struct stacks_union *known = union_at(s, a, b);
+    if (known->a == a && known->b == b)
+        return known->set;
+    uint32_t set = make_union(s, a, b);
+    if (s->status == ST_OK && work_check(s->work) == ST_OK)
+        *union_at(s, a, b) = (struct stacks_union){a, b, set};
     return set;
 }

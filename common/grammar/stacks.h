@@ -28,10 +28,18 @@ struct stack_set {
     uint32_t tops, n, depth; /* stacks->tops[tops ..] */
 };
 
+/* A union that was made; a < b, a 0: none. */
+struct stacks_union {
+    uint32_t a, b, set;
+};
+
 struct stacks {
     struct stack_set *sets;
     struct stack_top *tops;
     uint32_t *table; /* [n_table] sets + 1 by hash; a power of two */
+    /* [n_table] unions by hash, the last one of each place.  Sets share what is below them, so without these a union of
+     * ambiguous stacks would be made again on each of the ways to it. */
+    struct stacks_union *unions;
     uint32_t n_sets, cap_sets, n_tops, cap_tops, n_table;
     struct grammar_work *work; /* NULL: not counted */
     enum status status;        /* of the first failure; all later sets are STACKS_NONE */

@@ -185,6 +185,7 @@ static enum status make_source(struct tags *k, uint32_t node, uint32_t value, ui
     } rows[] = {{"schema", GRAMMAR_JSON_SCHEMA, JSON_OBJECT, JSON_BOOL},
                 {"regex", GRAMMAR_REGEX, JSON_STRING, JSON_STRING},
                 {"choice", GRAMMAR_CHOICE, JSON_ARRAY, JSON_ARRAY},
+                {"grammar", GRAMMAR_GBNF, JSON_STRING, JSON_STRING},
                 {"json_object", GRAMMAR_JSON_OBJECT, JSON_BOOL, JSON_BOOL}};
     enum json_type type = k->tree.nodes[value].type;
     uint32_t of = schema_member(&k->tree, node, "of");
@@ -212,11 +213,12 @@ static const struct tag_kind {
     enum status (*make)(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule);
     const char *also[3]; /* members beside it */
 } kinds[] = {
-    {"text", make_text, {NULL}},     {"special", make_text, {NULL}},
-    {"seq", make_list, {NULL}},      {"any_of", make_list, {NULL}},
-    {"free", make_free, {NULL}},     {"repeat", make_repeat, {"min", "max", "between"}},
-    {"schema", make_source, {"of"}}, {"regex", make_source, {"of"}},
-    {"choice", make_source, {"of"}}, {"json_object", make_source, {"of"}},
+    {"text", make_text, {NULL}},      {"special", make_text, {NULL}},
+    {"seq", make_list, {NULL}},       {"any_of", make_list, {NULL}},
+    {"free", make_free, {NULL}},      {"repeat", make_repeat, {"min", "max", "between"}},
+    {"schema", make_source, {"of"}},  {"regex", make_source, {"of"}},
+    {"choice", make_source, {"of"}},  {"json_object", make_source, {"of"}},
+    {"grammar", make_source, {"of"}},
 };
 
 static enum status only_known(const struct tags *k, uint32_t node, const struct tag_kind *kind)

@@ -8,8 +8,8 @@
  *   {"repeat": N}        N again and again, with "min" (0) and "max" (no limit) times; "between": a node between two
  *   {"free": {}}         any text, none too; with "without": [T, ...] no T is in it, with "not_begin": [T, ...] it does
  *                        not begin with blanks and a T
- *   {"schema": S}, {"regex": T}, {"choice": [T, ...]}, {"json_object": true}     as the sources of these kinds; with
- *                        "of": T, which a failure names
+ *   {"schema": S}, {"regex": T}, {"choice": [T, ...]}, {"json_object": true}, {"grammar": T}     as the sources of these
+ *                        kinds; with "of": T, which a failure names
  *
  * The same idea as the structural tags of xgrammar and the %json of llguidance; the notation is Ingot's. */
 #ifndef COMMON_GRAMMAR_TAGS_H

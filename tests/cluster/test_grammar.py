@@ -14,7 +14,7 @@ import tap  # noqa: E402
 from cluster import DEMO, Cluster, Parts  # noqa: E402
 from ingot_client import Answer  # noqa: E402
 
-SCHEMA, OBJECT, REGEX, CHOICE, TAGS = 1, 2, 3, 4, 5
+SCHEMA, OBJECT, REGEX, CHOICE, TAGS, GBNF = 1, 2, 3, 4, 5, 6
 SCHEMAS = [
     {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0},
                                       "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 4}},

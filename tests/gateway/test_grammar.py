@@ -22,6 +22,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
           "required": ["name", "legs"], "additionalProperties": False}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": SCHEMA}}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+SUM = 'root ::= sum ";"\nsum ::= term ([-+] term){0,3}\nterm ::= [1-9] | "(" sum ")"'
 SAMPLED = {"temperature": 1.3, "seed": 11, "max_tokens": 80}
 api = None
 
@@ -66,6 +67,20 @@ def other_forms():
 
 
 @tap.case
+def context_free_grammars():
+    """vLLM's and llama.cpp's fields, the same text through each; beside tools; an empty one is none."""
+    text = chat(grammar=SUM)["message"]["content"]
+    assert re.fullmatch(r"[-+(0-9)]+;", text) and eval(text[:-1]) is not None, text
+    assert chat(structured_outputs={"grammar": SUM})["message"]["content"] == text
+    assert chat(guided_grammar=SUM)["message"]["content"] == text
+    a = api.ok(COMPLETIONS, prompt="A", grammar='root ::= "x" root? "y"', **SAMPLED)["choices"][0]
+    assert re.fullmatch("(x+)(y+)", a["text"]) and a["text"].count("x") == a["text"].count("y"), a
+    b = chat(tools=[{"type": "function", "function": {"name": "look", "parameters": SCHEMA}}], grammar=SUM, max_tokens=200)["message"]
+    assert b["tool_calls"] or eval(b["content"][:-1]) is not None, b
+    assert chat(grammar="")["message"]["content"]
+
+
+@tap.case
 def calls():
     tool = {"name": "look", "parameters": SCHEMA}
     tools = [{"type": "function", "function": tool}]
@@ -89,7 +104,11 @@ def refusals():
     refused(CHAT, "grammar", "#/properties/a/not", guided_json={"properties": {"a": {"not": {}}}})
     refused(CHAT, "grammar", "look-around", guided_regex="(?=a)")
     refused(CHAT, "guided_regex", "another field", guided_choice=["a"], guided_regex="a")
-    refused(CHAT, "structured_outputs.grammar", structured_outputs={"grammar": "root ::= x"})
+    refused(CHAT, "grammar", "line 1, column 10: there is no rule x", structured_outputs={"grammar": "root ::= x"})
+    refused(CHAT, "grammar", "left recursion", grammar='root ::= root "a" | "b"')
+    refused(CHAT, "guided_grammar", "another field", grammar=SUM, guided_grammar=SUM)
+    refused(CHAT, "guided_grammar", guided_grammar={})
+    refused(CHAT, "structured_outputs.structural_tag", structured_outputs={"structural_tag": "{}"})
     refused(CHAT, "guided_choice", guided_choice="a")
     refused(CHAT, "response_format", "no schema", response_format={"type": "json_schema"})
     refused(CHAT, "response_format", "no type", response_format={})

@@ -4,7 +4,7 @@ import struct
 import subprocess
 
 BIN = os.environ.get("INGOT_BIN", "build/release/bin")
-KINDS = {"schema": 1, "object": 2, "regex": 3, "choice": 4, "tags": 5}
+KINDS = {"schema": 1, "object": 2, "regex": 3, "choice": 4, "tags": 5, "gbnf": 6}
 
 
 class Refused(Exception):
