@@ -183,8 +183,8 @@ struct step_result {
     struct result_token *tokens;
     uint32_t n_embeddings, dim; /* dim: components of each */
     struct result_embedding *embeddings;
-    uint64_t compute_us, comm_us;          /* of rank 0 */
-    uint64_t masks, masks_cached, mask_us; /* of rank 0, since its last result */
+    uint64_t compute_us, comm_us;                        /* of rank 0 */
+    uint64_t masks, masks_cached, mask_us, mask_wait_us; /* of rank 0, since its last result */
 };
 
 #endif

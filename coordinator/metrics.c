@@ -98,6 +98,7 @@ void metrics_result(struct metrics *m, const struct step_result *r)
     m->masks += r->masks;
     m->masks_cached += r->masks_cached;
     m->mask_us += r->mask_us;
+    m->mask_wait_us += r->mask_wait_us;
 }
 
 void metrics_step(struct metrics *m, uint32_t n_tokens)
@@ -194,6 +195,7 @@ void metrics_report(const struct metrics *m, struct msg_stats *out)
     out->masks = m->masks;
     out->masks_cached = m->masks_cached;
     out->mask_us = m->mask_us;
+    out->mask_wait_us = m->mask_wait_us;
 }
 
 struct msg_histogram metrics_message(const struct histogram *h)

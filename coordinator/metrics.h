@@ -18,7 +18,7 @@ struct metrics {
     uint64_t rejected[ST_N];                        /* requests, by enum status */
     uint64_t prefix_queries, prefix_hits;           /* tokens of samples that were admitted */
     uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
-    uint64_t masks, masks_cached, mask_us; /* of the groups' rank 0 */
+    uint64_t masks, masks_cached, mask_us, mask_wait_us; /* of the groups' rank 0 */
 };
 
 void metrics_init(struct metrics *m);

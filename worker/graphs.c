@@ -33,8 +33,8 @@ static enum status record(struct graphs *g, struct recorded *r)
 {
     struct step_dev dev;
     TRY(step_pads(g->cfg.step, r->batch, &dev));
-    TRY(g->cfg.enqueue(g->cfg.ctx, &dev,
-                       &r->logits)); /* what is prepared at first use is not recorded */
+    if (!g->cfg.prepared) /* what is prepared at first use is not recorded */
+        TRY(g->cfg.enqueue(g->cfg.ctx, &dev, &r->logits));
     TRY(g->op->sync(g->cfg.be));
     TRY(g->op->graph_begin(g->cfg.be));
     enum status st = g->cfg.enqueue(g->cfg.ctx, &dev, &r->logits);

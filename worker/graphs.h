@@ -18,12 +18,13 @@ struct graphs_config {
     /* Enqueues a padded step whose arrays are uploaded; *logits as of decoder_forward. */
     enum status (*enqueue)(void *ctx, const struct step_dev *dev, struct view *logits);
     void *ctx;
+    bool prepared; /* the ops have run in these shapes: they are recorded at once */
 };
 
 /* An estimate of what the driver takes for the graphs of all batches, for the memory plan. */
 size_t graphs_bytes(const struct model_config *mc, int32_t most);
 
-/* Runs a step of pads of each batch and records it. */
+/* Runs a step of pads of each batch, unless that is prepared, and records it. */
 MUST_CHECK enum status graphs_create(struct graphs **out, const struct graphs_config *cfg);
 void graphs_destroy(struct graphs *g);
 

@@ -165,6 +165,7 @@ static enum status send_result(struct loop *l)
         r->masks = s.masks;
         r->masks_cached = s.cached;
         r->mask_us = s.us;
+        r->mask_wait_us = s.wait_us;
     }
     l->last_step = step.step_id;
     return coordinator_port_send(l->cfg.port, &reply);

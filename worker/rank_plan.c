@@ -156,6 +156,8 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
         p->pinned = 0;
     }
     p->graph = p->graphs ? graphs_bytes(mc, smaller(p->dc.max_seqs, p->dc.max_tokens)) : 0;
+    if (p->rc.masks)
+        p->graph *= 2; /* of whole steps, and of the fronts of those with grammars */
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
     if (backend_ops_of(p->be)->host_ptr)
         p->coll += coll_host_bytes(worker_coll_name(p->opt), &cc);

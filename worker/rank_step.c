@@ -14,9 +14,9 @@ static enum status take_flight(struct rank_step *r, struct flight *f)
     f->rows = calloc((size_t)r->cfg.step.max_seqs, sizeof *f->rows);
     if (!f->rows)
         FAIL(ST_NOMEM, "no memory for a step of %d sequences", r->cfg.step.max_seqs);
-    if (r->cfg.rank != 0)
+    if (sizes_back(&r->cfg) == 0)
         return ST_OK;
-    TRY(ops->alloc(r->cfg.be, sizes_out(&r->cfg), MEM_PINNED, &f->back));
+    TRY(ops->alloc(r->cfg.be, sizes_back(&r->cfg), MEM_PINNED, &f->back));
     f->back_ptr = ops->pinned_ptr(r->cfg.be, f->back);
     return ST_OK;
 }
@@ -62,7 +62,9 @@ static struct view last_ids(const struct rank_step *r)
 }
 
 static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits);
+static enum status enqueue_front(void *ctx, const struct step_dev *dev, struct view *logits);
 
+/* Two for each batch: of the whole step, and of the front of one with grammars. */
 static enum status record_graphs(struct rank_step *r)
 {
     const struct step_config *sc = &r->cfg.step;
@@ -72,18 +74,18 @@ static enum status record_graphs(struct rank_step *r)
                                    sc->max_seqs < sc->max_tokens ? sc->max_seqs : sc->max_tokens,
                                .enqueue = enqueue_ops,
                                .ctx = r};
-    return r->cfg.graphs ? graphs_create(&r->graphs, &gc) : ST_OK;
+    if (!r->cfg.graphs)
+        return ST_OK;
+    TRY(graphs_create(&r->graphs, &gc));
+    gc.enqueue = enqueue_front;
+    gc.prepared = true;
+    return r->masks ? graphs_create(&r->fronts, &gc) : ST_OK;
 }
 
 static enum status take_masks(struct rank_step *r)
 {
     struct masks_config mc = sizes_masks(&r->cfg);
-    if (!r->cfg.masks)
-        return ST_OK;
-    r->last = calloc((size_t)sizes_rows(&r->cfg), sizeof *r->last);
-    if (!r->last)
-        FAIL(ST_NOMEM, "no memory for the tokens of %d sequences", r->cfg.step.max_seqs);
-    return masks_create(&r->masks, &mc, r->cfg.be);
+    return r->cfg.masks ? masks_create(&r->masks, &mc, r->cfg.be) : ST_OK;
 }
 
 static enum status take_pool(struct rank_step *r)
@@ -163,10 +165,10 @@ void rank_step_destroy(struct rank_step *r)
     pooler_destroy(r->pooler);
     free(r->states);
     graphs_destroy(r->graphs);
+    graphs_destroy(r->fronts);
     step_destroy(r->step);
     edits_destroy(r->edits);
     masks_destroy(r->masks);
-    free(r->last);
     free(r->full_host);
     free(r->row);
     free(r->sorted);
@@ -257,22 +259,85 @@ static enum status draw_rows(struct rank_step *r, struct view logits)
     return ops->sample(cfg->be, &shape, all, draws.row, packed(r->out, 0, n_rows, 1, DT_I32));
 }
 
-/* All between the upload and the download.  A padded step is enqueued whole, whatever its rows
- * want, for it may be recorded. */
-static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits)
+/* From the upload to the edited logits.  A padded step is enqueued whole, whatever its rows want, for it may be
+ * recorded. */
+static enum status enqueue_front(void *ctx, const struct step_dev *dev, struct view *logits)
 {
     struct rank_step *r = ctx;
     bool whole = step_padded(r->step);
     if (whole || step_feeds(r->step))
         TRY(backend_ops_of(r->cfg.be)->take_tokens(r->cfg.be, dev->token, dev->from, last_ids(r)));
     TRY(decoder_forward(r->cfg.model, dev, logits));
-    if (logits->rows == 0)
-        return ST_OK;
-    if (whole || edits_any(r->edits))
+    if (logits->rows > 0 && (whole || edits_any(r->edits)))
         TRY(edits_apply(r->edits, r->step, *logits));
-    if (r->masks && masks_any(r->masks))
-        TRY(masks_apply(r->masks, r->step, *logits));
-    return draw_rows(r, *logits);
+    return ST_OK;
+}
+
+/* All between the upload and the download of a step without grammars. */
+static enum status enqueue_ops(void *ctx, const struct step_dev *dev, struct view *logits)
+{
+    TRY(enqueue_front(ctx, dev, logits));
+    return logits->rows > 0 ? draw_rows(ctx, *logits) : ST_OK;
+}
+
+static enum status run_front(struct rank_step *r, const struct step_dev *dev)
+{
+    if (step_padded(r->step) && !edits_many(r->edits))
+        return graphs_launch(r->fronts, dev, &r->logits);
+    return enqueue_front(r, dev, &r->logits);
+}
+
+/* What the device drew in the last step: once that has ended, which is not waited for. */
+static enum status last_drawn(struct rank_step *r, const int32_t **last, bool *known)
+{
+    *known = true;
+    *last = NULL;
+    if (!masks_need_last(r->masks))
+        return ST_OK;
+    int flight = flight_of(r->n_run - 1);
+    *last = r->flights[flight].back_ptr;
+    return backend_ops_of(r->cfg.be)->event_wait(r->cfg.be, flight, 0, known);
+}
+
+/* The front of a step with grammars, and its masks.  If the tokens that they follow from are known, a thread of its own
+ * makes them meanwhile, for the ops of a CPU compute before they return.  Else a device still computes the step before;
+ * the front is enqueued behind that, and the masks are made, when the tokens are drawn, while the device computes it. */
+static enum status front_and_masks(struct rank_step *r, const struct step_dev *dev,
+                                   const struct step_plan *plan)
+{
+    const struct backend_ops *ops = backend_ops_of(r->cfg.be);
+    int front = MAX_STEPS_IN_FLIGHT + flight_of(r->n_run);
+    const int32_t *last;
+    bool known, passed;
+    TRY(last_drawn(r, &last, &known));
+    if (known)
+        masks_begin(r->masks, r->step, plan, last);
+    enum status st = run_front(r, dev);
+    if (st == ST_OK)
+        st = ops->event_mark(r->cfg.be, front);
+    if (!known && st == ST_OK)
+        st = rank_step_pass(r, r->n_run - 1);
+    uint64_t begin = clock_us();
+    enum status made = known ? masks_end(r->masks)
+                             : (st == ST_OK ? masks_make(r->masks, r->step, plan, last) : ST_OK);
+    TRY(st);
+    TRY(made);
+    TRY(ops->event_wait(r->cfg.be, front, 0, &passed));
+    if (passed)
+        masks_waited(r->masks, clock_us() - begin);
+    return ST_OK;
+}
+
+/* A step with grammars: its front, which is the most of it, its masks, and the draw. */
+static enum status enqueue_masked(struct rank_step *r, const struct step_dev *dev,
+                                  const struct step_plan *plan)
+{
+    TRY(front_and_masks(r, dev, plan));
+    if (r->logits.rows == 0)
+        return ST_OK;
+    if (masks_any(r->masks))
+        TRY(masks_apply(r->masks, r->logits));
+    return draw_rows(r, r->logits);
 }
 
 /* Brings the logits of the scored tokens together.  A logit is a row of one column, and a rank without
@@ -334,19 +399,33 @@ static enum status copy_states(struct rank_step *r, const struct step_copy *copi
     return ST_OK;
 }
 
-static enum status enqueue(struct rank_step *r, struct flight *f, const struct step_dev *dev)
+/* To the host: on rank 0 ids and candidates, on the others the ids that their matchers need. */
+static enum status download(struct rank_step *r, const struct flight *f)
+{
+    const struct rank_step_config *cfg = &r->cfg;
+    size_t used = sizes_ids(cfg);
+    if (f->batch == 0 || (cfg->rank != 0 && !(r->masks && masks_any(r->masks))))
+        return ST_OK;
+    if (cfg->rank == 0)
+        used += (size_t)cfg->world * sizes_words(cfg, f->batch);
+    return backend_ops_of(cfg->be)->copy(cfg->be, packed(f->back, 0, 1, (int32_t)used, DT_I32),
+                                         packed(r->out, 0, 1, (int32_t)used, DT_I32));
+}
+
+static enum status enqueue(struct rank_step *r, struct flight *f, const struct step_dev *dev,
+                           const struct step_plan *plan)
 {
     int32_t n_restores, n_keeps;
     const struct step_copy *restores = step_restores(r->step, &n_restores),
                            *keeps = step_keeps(r->step, &n_keeps);
-    const struct rank_step_config *cfg = &r->cfg;
-    const struct backend_ops *ops = backend_ops_of(cfg->be);
     f->n_embeddings = 0;
     if (dev->n_tokens == 0)
         return ST_OK; /* a plan that only closes */
     TRY(step_upload(r->step));
     TRY(copy_states(r, restores, n_restores));
-    if (step_padded(r->step) && !edits_many(r->edits))
+    if (r->masks && masks_involved(r->masks))
+        TRY(enqueue_masked(r, dev, plan));
+    else if (step_padded(r->step) && !edits_many(r->edits))
         TRY(graphs_launch(r->graphs, dev, &r->logits));
     else
         TRY(enqueue_ops(r, dev, &r->logits));
@@ -354,11 +433,7 @@ static enum status enqueue(struct rank_step *r, struct flight *f, const struct s
     TRY(pool_states(r, f));
     if (f->n_scored > 0)
         TRY(pick_scored(r));
-    if (f->batch == 0 || cfg->rank != 0)
-        return ST_OK;
-    int32_t used = (int32_t)(sizes_ids(cfg) + (size_t)cfg->world * sizes_words(cfg, f->batch));
-    return ops->copy(cfg->be, packed(f->back, 0, 1, used, DT_I32),
-                     packed(r->out, 0, 1, used, DT_I32));
+    return download(r, f);
 }
 
 static enum status check_masks(const struct rank_step *r, const struct step_plan *plan)
@@ -385,16 +460,6 @@ static enum status check_embeds(const struct rank_step *r, const struct step_pla
                  r->cfg.encoder ? "one" : "none");
     }
     return ST_OK;
-}
-
-/* Feeds the matchers.  A token that the device drew in the last step is read from there, which waits for that step. */
-static enum status note_masks(struct rank_step *r, const struct step_plan *plan)
-{
-    if (!r->masks)
-        return ST_OK;
-    if (masks_need_last(r->masks, r->step, plan))
-        TRY(backend_ops_of(r->cfg.be)->read(r->cfg.be, r->last, last_ids(r)));
-    return masks_note(r->masks, r->step, plan, r->last);
 }
 
 /* Does row i's grammar allow no token? */
@@ -427,11 +492,12 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     TRY(check_masks(r, plan));
     TRY(check_embeds(r, plan));
     TRY(step_apply(r->step, plan, &dev));
-    TRY(note_masks(r, plan));
+    if (r->masks)
+        TRY(masks_open(r->masks, r->step, plan));
     edits_note(r->edits, r->step, plan);
     edits_place(r->edits, r->step);
     note_rows(r, f, dev.out_row.rows);
-    TRY(enqueue(r, f, &dev));
+    TRY(enqueue(r, f, &dev, plan));
     for (int32_t i = 0; r->masks && i < f->n_rows; i++)
         note_ending(r, &f->rows[i], i);
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));

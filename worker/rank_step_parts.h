@@ -15,7 +15,8 @@ struct flight {
     int32_t batch;           /* rows of logits: n_rows, n_scored and pads */
     bool host_draws;         /* some of them */
     struct out_row *rows;    /* [max_seqs] */
-    struct buf *back;        /* rank 0, pinned: what `out` was after the step */
+    struct buf *back;        /* pinned: what `out` was after the step; other ranks than 0: the ids,
+                                after steps with grammars */
     const int32_t *back_ptr; /* its address */
     int32_t n_embeddings;
     struct result_embedding *embeddings; /* rank 0: [max_seqs] */
@@ -30,8 +31,8 @@ struct rank_step {
     struct masks *masks;   /* NULL: the backend cannot mask logits */
     struct pooler *pooler; /* rank 0; NULL: the model gives no embeddings */
     float *states;         /* rank 0: [STATE_ROWS, hidden] */
-    int32_t *last; /* [max_seqs + max_scored] what the device drew in the last step, for masks */
     struct graphs *graphs; /* NULL: every step is enqueued op by op */
+    struct graphs *fronts; /* of steps with grammars: all up to their masks; NULL: as above */
     int32_t max_cols;      /* of the widest share of the vocabulary */
     struct view logits;    /* [R, n_cols] of the last step */
     struct flight flights[MAX_STEPS_IN_FLIGHT];

@@ -87,6 +87,13 @@ size_t sizes_out(const struct rank_step_config *cfg)
     return sizes_ids(cfg) * sizeof(int32_t) + sizes_top(cfg);
 }
 
+size_t sizes_back(const struct rank_step_config *cfg)
+{
+    if (cfg->rank == 0)
+        return sizes_out(cfg);
+    return cfg->masks ? sizes_ids(cfg) * sizeof(int32_t) : 0;
+}
+
 struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
 {
     struct mem_bytes n = step_bytes(&cfg->step);
@@ -97,9 +104,9 @@ struct mem_bytes rank_step_bytes(const struct rank_step_config *cfg)
     if (cfg->masks) {
         struct masks_config mc = sizes_masks(cfg);
         n.device += masks_bytes(&mc).device;
+        n.pinned += masks_bytes(&mc).pinned;
     }
-    if (cfg->rank == 0)
-        n.pinned += MAX_STEPS_IN_FLIGHT * out;
+    n.pinned += MAX_STEPS_IN_FLIGHT * alloc_bytes(sizes_back(cfg));
     return n;
 }
 
@@ -119,8 +126,7 @@ static size_t draw_bytes(const struct rank_step_config *cfg)
 size_t rank_step_host_bytes(const struct rank_step_config *cfg)
 {
     struct masks_config mc = sizes_masks(cfg);
-    size_t last = (size_t)sizes_rows(cfg) * sizeof(int32_t);
-    size_t masks = cfg->masks ? masks_host_bytes(&mc) + last : 0;
+    size_t masks = cfg->masks ? masks_host_bytes(&mc) : 0;
     return draw_bytes(cfg) + step_host_bytes(&cfg->step) + masks + pool_bytes(cfg);
 }
 

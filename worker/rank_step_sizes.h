@@ -60,6 +60,7 @@ size_t sizes_ids(const struct rank_step_config *cfg);
 
 /* Bytes of the buffers of these names in struct rank_step. */
 size_t sizes_out(const struct rank_step_config *cfg);
+size_t sizes_back(const struct rank_step_config *cfg); /* of a flight; 0: there is none */
 size_t sizes_full(const struct rank_step_config *cfg);
 size_t sizes_pick_row(const struct rank_step_config *cfg);
 size_t sizes_picked(const struct rank_step_config *cfg);

@@ -4,6 +4,7 @@ add_library(ingot_runtime STATIC
   sample/edits.c
   sample/compiler.c
   sample/masks.c
+  sample/side_thread.c
   step/id_map.c
   step/check.c
   step/step.c

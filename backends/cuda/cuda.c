@@ -300,6 +300,7 @@ const struct backend_ops cuda_ops = {
     .add = cuda_add,
     .gather = cuda_gather,
     .edit_logits = cuda_edit_logits,
+    .mask_logits = cuda_mask_logits,
     .topk = cuda_topk,
     .sample = cuda_sample,
     .take_tokens = cuda_take_tokens,

@@ -232,6 +232,8 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
 /* logits.cu */
 enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part, struct view logits,
                              struct view start, struct view words);
+enum status cuda_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,
+                             struct view mask);
 enum status cuda_topk(struct backend *be, const struct vocab_part *part, struct view logits,
                       struct view inv_temp, struct view val, struct view id, struct view stat);
 enum status cuda_sample(struct backend *be, const struct draw_shape *shape, struct view top,

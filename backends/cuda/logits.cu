@@ -1,4 +1,4 @@
-/* Ops over rows of logits: edits, the k greatest with the sums of vocabulary slices, draws. */
+/* Ops over rows of logits: edits, masks, the k greatest with the sums of vocabulary slices, draws. */
 #include "backends/cuda/gpu.h"
 
 #include "common/draw.h"
@@ -35,6 +35,35 @@ extern "C" enum status cuda_edit_logits(struct backend *be, const struct vocab_p
     return LAUNCH_DEPENDENT(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0,
                             view_f32(logits), logits.stride, part->first_id, part->n_cols,
                             view_i32(start), start.stride, view_i32(words));
+}
+
+enum { MASK_THREADS = 256 };
+
+/* grid (R, strips of columns); a bit of the mask a column, 4 bytes written for each token that the mask lacks: bound by
+ * memory where it lacks most of them.  The mask comes by an upload, which pdl_wait does not cover, so the kernel is
+ * launched behind it (LAUNCH) and waits for nothing. */
+KERNEL(MASK_THREADS)
+mask_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *mask,
+            int32_t mask_stride)
+{
+    int32_t c = (int32_t)(blockIdx.y * MASK_THREADS + threadIdx.x), id = first_id + c;
+    if (c >= n_cols)
+        return;
+    uint32_t word = (uint32_t)mask[(int64_t)blockIdx.x * mask_stride + id / 32];
+    if (!(word >> (id % 32) & 1U))
+        logits[(int64_t)blockIdx.x * stride + c] = -INFINITY;
+}
+
+extern "C" enum status cuda_mask_logits(struct backend *be, const struct vocab_part *part,
+                                        struct view logits, struct view mask)
+{
+    assert(logits.cols == part->n_cols && mask.rows == logits.rows);
+    assert((part->first_id + part->n_cols + 31) / 32 <= mask.cols);
+    if (logits.rows == 0 || logits.cols == 0)
+        return ST_OK;
+    dim3 grid((unsigned)logits.rows, (unsigned)blocks_for(logits.cols, MASK_THREADS));
+    return LAUNCH(be, mask_kernel, grid, MASK_THREADS, 0, view_f32(logits), logits.stride,
+                  part->first_id, part->n_cols, view_i32(mask), mask.stride);
 }
 
 /* topk.  Each vocabulary slice is cut into chunks, from its first column on; a block handles one

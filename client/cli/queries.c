@@ -121,9 +121,9 @@ static void status_json(const struct ingot_stats *s, const char *server)
         histogram_json(i ? "," : "", histogram_names[i], &s->histogram[i]);
     printf("},\"grammars\":{\"compiled\":%" PRIu64 ",\"known\":%" PRIu64 ",\"refused\":%" PRIu64
            ",\"dropped\":%" PRIu64 "},\"masks\":{\"taken\":%" PRIu64 ",\"cached\":%" PRIu64
-           ",\"us\":%" PRIu64,
+           ",\"us\":%" PRIu64 ",\"wait_us\":%" PRIu64,
            s->grammars_compiled, s->grammars_known, s->grammars_refused, s->grammars_dropped,
-           s->masks, s->masks_cached, s->mask_us);
+           s->masks, s->masks_cached, s->mask_us, s->mask_wait_us);
     printf("},\"prefix_queries\":%" PRIu64 ",\"prefix_hits\":%" PRIu64 ",\"journal\":",
            s->prefix_queries, s->prefix_hits);
     cli_put_json(stdout, s->journal, strlen(s->journal));

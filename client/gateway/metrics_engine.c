@@ -236,6 +236,9 @@ static void write_grammars(struct writer *w)
           s->masks_cached);
     prometheus_family(w->p, OWN, "mask_seconds_total", "counter", "Time of all masks.");
     prometheus_seconds(w->p, w->labels, s->mask_us);
+    prometheus_family(w->p, OWN, "mask_wait_seconds_total", "counter",
+                      "Time for which steps waited for their masks, at most.");
+    prometheus_seconds(w->p, w->labels, s->mask_wait_us);
 }
 
 static const char *group_labels(struct writer *w, const struct ingot_group *g)

@@ -507,8 +507,9 @@ struct ingot_stats {
     /* Grammars of requests: compiled (or refused while compiling), not compiled because the same source had been,
      * refused, given up because the client had left. */
     uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
-    /* Masks of the active groups' rank 0: taken, of these found ready, time of all. */
-    uint64_t masks, masks_cached, mask_us;
+    /* Masks of the active groups' rank 0: taken, of these found ready, time of all, and for which steps waited for
+     * them. */
+    uint64_t masks, masks_cached, mask_us, mask_wait_us;
     const char *journal; /* "batch", "each" or "not durable: REASON"; "": an older server */
     uint64_t samples_ended[INGOT_REASON_FAILED + 1];
     uint64_t rejected_by_code[INGOT_NOT_FOUND + 1]; /* requests */

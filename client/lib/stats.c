@@ -61,6 +61,7 @@ void client_fill_stats(struct ingot_stats *out, const struct msg_stats *s)
                                 .masks = s->masks,
                                 .masks_cached = s->masks_cached,
                                 .mask_us = s->mask_us,
+                                .mask_wait_us = s->mask_wait_us,
                                 .journal = s->journal,
                                 .ready = s->ready,
                                 .draining = s->draining};

@@ -404,7 +404,7 @@ struct msg_stats {
     uint32_t block_len;
     uint64_t prefix_queries, prefix_hits;
     uint64_t grammars_compiled, grammars_known, grammars_refused, grammars_dropped;
-    uint64_t masks, masks_cached, mask_us;
+    uint64_t masks, masks_cached, mask_us, mask_wait_us;
     const char *journal; /* NULL: not said */
     uint32_t n_samples_ended, n_rejected_by_code;
     const uint64_t *samples_ended;    /* [n_samples_ended], by enum msg_reason */

@@ -70,6 +70,7 @@ enum status stats_encode(struct wire_bytes *out, const struct msg_stats *s, stru
     SET(m, masks, s->masks);
     SET(m, masks_cached, s->masks_cached);
     SET(m, mask_us, s->mask_us);
+    SET(m, mask_wait_us, s->mask_wait_us);
     m.journal = string_of(s->journal);
     m.n_samples_ended = s->n_samples_ended;
     m.samples_ended = (uint64_t *)s->samples_ended;
@@ -168,6 +169,7 @@ enum status stats_decode(struct msg_stats *s, const Ingot__StatsReply *m, struct
                             .masks = m->masks,
                             .masks_cached = m->masks_cached,
                             .mask_us = m->mask_us,
+                            .mask_wait_us = m->mask_wait_us,
                             .journal = pb_string(m->journal),
                             .n_samples_ended = (uint32_t)m->n_samples_ended,
                             .samples_ended = m->samples_ended,

@@ -81,7 +81,8 @@ static enum status decode_result(struct step_result *r, const Ingot__Worker__Ste
                               .comm_us = m->comm_us,
                               .masks = m->masks,
                               .masks_cached = m->masks_cached,
-                              .mask_us = m->mask_us};
+                              .mask_us = m->mask_us,
+                              .mask_wait_us = m->mask_wait_us};
     MEM_ARRAY(r->tokens, n, mem);
     for (size_t i = 0; i < n; i++) {
         struct result_token *t = &r->tokens[i];
@@ -298,6 +299,7 @@ static enum status encode_result(struct wire_bytes *out, const struct step_resul
         SET(m, masks, r->masks);
         SET(m, masks_cached, r->masks_cached);
         SET(m, mask_us, r->mask_us);
+        SET(m, mask_wait_us, r->mask_wait_us);
     }
     m.n_seq_id = m.n_token = m.n_logprob = m.n_n_top = r->n;
     MEM_ARRAY(m.seq_id, r->n, mem);

@@ -186,7 +186,7 @@ def epoch_of(frame):
 def result_of(frame):
     """What must be the same: a StepResult without its times and epoch."""
     m = worker_class("STEP_RESULT").FromString(frame[ic.HEADER.size:])
-    for name in "epoch", "compute_us", "comm_us", "mask_us", "masks", "masks_cached":
+    for name in "epoch", "compute_us", "comm_us", "mask_us", "mask_wait_us", "masks", "masks_cached":
         if name in m.DESCRIPTOR.fields_by_name:
             m.ClearField(name)
     return m.SerializeToString()

@@ -16,5 +16,6 @@ endforeach()
 ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
   LABEL nompi)
 # the CUDA backend, its kernels run by tests/emulator
-ingot_script_test(cluster_cuda COMMAND ${INGOT_PYTHON} tests/cluster/test_cuda.py
-  LABEL cluster)
+foreach(name cuda cuda_grammar)
+  ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py LABEL cluster)
+endforeach()

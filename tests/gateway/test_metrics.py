@@ -104,6 +104,7 @@ def grammars_and_masks_are_counted():
         # the second answer's masks were all made by the first one
         assert value(f, "ingot_masks_cached") == stats.masks_cached >= stats.masks // 2
         assert us(value(f, "ingot_mask_seconds")) == stats.mask_us
+        assert us(value(f, "ingot_mask_wait_seconds")) == stats.mask_wait_us
 
 
 @tap.case

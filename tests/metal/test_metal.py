@@ -11,6 +11,7 @@ os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
 from cluster import model  # noqa: E402
 from emulated_cases import Emulated  # noqa: E402
+from grammar_cases import Constrained  # noqa: E402
 
 METAL = ["--backend", "metal", "--max-seqs", "8", "--max-ctx", "256"]
 SHARED = [1] + [(7 * i) % 490 + 3 for i in range(17)]
@@ -50,6 +51,7 @@ same_bytes("stories260K", "together")
 same_bytes("stories260K", "in_chunks_and_another_thread_order", seed="11", coordinator=["--max-step-tokens", "8"])
 if "INGOT_ALL" in os.environ:
     same_bytes("stories260K-bf16", "together")
+Constrained(need, METAL).same_bytes("together")
 
 
 def refused(program, *options):

@@ -182,7 +182,8 @@ static struct step_result result(void)
                                 .comm_us = 56,
                                 .masks = 4,
                                 .masks_cached = 3,
-                                .mask_us = 120};
+                                .mask_us = 120,
+                                .mask_wait_us = 7};
 }
 
 static void replies(struct fixture *f)
@@ -349,6 +350,7 @@ static struct msg_stats stats(void)
                           .masks = 1025,
                           .masks_cached = 1026,
                           .mask_us = 1027,
+                          .mask_wait_us = 1028,
                           .journal = "not durable: there is no journal",
                           .n_samples_ended = ARRAY_LEN(ended),
                           .samples_ended = ended,

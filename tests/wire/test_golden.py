@@ -82,7 +82,7 @@ assert list(m.keep) == [3, 0] and list(m.restore) == [0, 200]
 assert list(m.open[0].history) == [8, 9] and list(m.close) == [3, 4] and m.epoch == 99
 m = read("step_result")
 assert list(m.n_top) == [2, 0, 0] and list(m.top_id) == [11, 12]
-assert list(m.place) == ["#/properties/a"] and (m.masks, m.masks_cached, m.mask_us) == (4, 3, 120)
+assert list(m.place) == ["#/properties/a"] and (m.masks, m.masks_cached, m.mask_us, m.mask_wait_us) == (4, 3, 120, 7)
 m = read("worker_hello")
 assert m.n_blocks == 640 and m.weights_digest == bytes([1, 2, 3] + [0] * 29)
 assert m.text_digest[:3] == bytes([4, 5, 6]) and m.numerics.startswith("1/cpu/strict/")
@@ -96,7 +96,7 @@ histograms = [(f.name, v) for f, v in m.ListFields() if f.message_type and f.mes
 assert len(histograms) == 17 and all(len(h.count) == len(h.bound) + 1 for _, h in histograms)
 assert sorted(h.sum for _, h in histograms) == list(range(1000, 1017))
 assert [m.grammars_compiled, m.grammars_known, m.grammars_refused, m.grammars_dropped] == [21, 22, 23, 24]
-assert (m.masks, m.masks_cached, m.mask_us) == (1025, 1026, 1027)
+assert (m.masks, m.masks_cached, m.mask_us, m.mask_wait_us) == (1025, 1026, 1027, 1028)
 assert list(m.first_token_us.bound) == [1] and m.step_tokens.sum == 1015 and m.total_us.sum == 1003
 assert list(m.step_tokens.count[:7]) == [3, 0, 1, 0, 0, 70000, 9] and m.per_token_us.sum == 1002
 assert m.pauses == 31 and (m.snapshots_total, m.snapshots_known) == (64, 9)

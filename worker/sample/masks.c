@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/grammar/grammar_memory.h"
 #include "worker/sample/compiler.h"
+#include "worker/sample/side_thread.h"
 
 /* A grammar, until it was removed and no sequence uses it. */
 struct entry {
@@ -24,6 +25,13 @@ struct slot {
     int32_t stop[MAX_STOP_IDS], n_stop;
 };
 
+/* What masks_begin was called with. */
+struct making {
+    const struct step *s;
+    const struct step_plan *plan;
+    const int32_t *last;
+};
+
 struct masks {
     struct masks_config cfg;
     struct backend *be;
@@ -36,12 +44,17 @@ struct masks {
     struct grammar_memory memory;
     struct slot *slots; /* [max_open] */
     int32_t n_words;    /* of a row's mask */
-    bool any;
+    bool involved, any, need_last;
     struct masks_stats stats;
-    uint32_t *rows;      /* [max_seqs][n_words] */
+    struct side_thread *side;
+    struct making making;
     int32_t *endings;    /* [max_seqs] */
     const char **places; /* [max_seqs], for those that are stuck; borrowed of the grammars */
-    struct buf *words;   /* [max_seqs][n_words], device */
+    /* [max_seqs][n_words] each: one is written while the device may still read the other */
+    struct buf *image[2], *words[2]; /* pinned; device */
+    uint32_t *rows;                  /* image[i_image] */
+    int i_image;
+    bool lands; /* the backend has upload */
 };
 
 /* ---- life ---- */
@@ -58,24 +71,29 @@ static size_t rows_bytes(const struct masks_config *cfg)
 
 struct mem_bytes masks_bytes(const struct masks_config *cfg)
 {
-    return (struct mem_bytes){.device = alloc_bytes(rows_bytes(cfg))};
+    size_t one = alloc_bytes(rows_bytes(cfg));
+    return (struct mem_bytes){.device = 2 * one, .pinned = 2 * one};
 }
 
 size_t masks_host_bytes(const struct masks_config *cfg)
 {
-    return rows_bytes(cfg) + (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *)) +
+    return (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *)) +
            (size_t)cfg->max_open * sizeof(struct slot);
 }
 
 static enum status take_memory(struct masks *m)
 {
+    const struct backend_ops *ops = backend_ops_of(m->be);
     m->slots = calloc((size_t)m->cfg.max_open, sizeof *m->slots);
-    m->rows = malloc(rows_bytes(&m->cfg));
     m->endings = calloc((size_t)m->cfg.max_seqs, sizeof *m->endings);
     m->places = calloc((size_t)m->cfg.max_seqs, sizeof *m->places);
-    if (!m->slots || !m->rows || !m->endings || !m->places)
+    if (!m->slots || !m->endings || !m->places)
         FAIL(ST_NOMEM, "no memory for the masks of %d sequences", m->cfg.max_seqs);
-    return backend_ops_of(m->be)->alloc(m->be, rows_bytes(&m->cfg), MEM_DEVICE, &m->words);
+    for (size_t i = 0; i < ARRAY_LEN(m->image); i++) {
+        TRY(ops->alloc(m->be, rows_bytes(&m->cfg), MEM_PINNED, &m->image[i]));
+        TRY(ops->alloc(m->be, rows_bytes(&m->cfg), MEM_DEVICE, &m->words[i]));
+    }
+    return ops->sync(m->be); /* an upload would run beside the zeroing */
 }
 
 enum status masks_create(struct masks **out, const struct masks_config *cfg, struct backend *be)
@@ -87,10 +105,13 @@ enum status masks_create(struct masks **out, const struct masks_config *cfg, str
     m->cfg = *cfg;
     m->be = be;
     m->n_words = words_of(cfg);
+    m->lands = backend_ops_of(be)->upload != NULL;
     m->memory.max = MASKS_MAX_BYTES;
     enum status st = take_memory(m);
     if (st == ST_OK)
         st = compiler_create(&m->compiler);
+    if (st == ST_OK)
+        st = side_thread_create(&m->side);
     if (st != ST_OK) {
         masks_destroy(m);
         return st;
@@ -122,7 +143,7 @@ void masks_reset(struct masks *m)
 {
     for (int32_t i = 0; i < m->cfg.max_open; i++)
         close_slot(m, &m->slots[i]);
-    m->any = false;
+    m->involved = m->any = m->need_last = false;
 }
 
 void masks_destroy(struct masks *m)
@@ -137,11 +158,13 @@ void masks_destroy(struct masks *m)
         grammar_destroy(m->entries[i].grammar);
     }
     compiler_destroy(m->compiler);
-    if (m->words)
-        backend_ops_of(m->be)->free(m->be, m->words);
+    side_thread_destroy(m->side);
+    struct buf *bufs[] = {m->image[0], m->image[1], m->words[0], m->words[1]};
+    for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
+        if (bufs[i])
+            backend_ops_of(m->be)->free(m->be, bufs[i]);
     token_trie_destroy(m->trie);
     free(m->slots);
-    free(m->rows);
     free(m->endings);
     free(m->places);
     free(m);
@@ -286,17 +309,6 @@ static enum status open_slot(struct masks *m, const struct step *s, const struct
     return ST_OK;
 }
 
-bool masks_need_last(const struct masks *m, const struct step *s, const struct step_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->n_seqs; i++) {
-        int32_t slot = step_find(s, plan->seqs[i].seq_id);
-        if (slot >= 0 && m->slots[slot].matcher && plan->seqs[i].n_tokens &&
-            plan->tokens[plan->seqs[i].token_off] == TOKEN_OF_LAST_STEP)
-            return true;
-    }
-    return false;
-}
-
 static enum status feed_seq(struct masks *m, const struct step *s, const struct step_plan *plan,
                             const struct plan_seq *q, const int32_t *last)
 {
@@ -313,20 +325,33 @@ static enum status feed_seq(struct masks *m, const struct step *s, const struct 
     return ST_OK;
 }
 
-enum status masks_note(struct masks *m, const struct step *s, const struct step_plan *plan,
-                       const int32_t *last)
+enum status masks_open(struct masks *m, const struct step *s, const struct step_plan *plan)
 {
-    m->any = false;
+    m->involved = m->any = m->need_last = false;
     for (uint32_t i = 0; i < plan->n_opens; i++)
         TRY(open_slot(m, s, plan, &plan->opens[i]));
-    for (uint32_t i = 0; i < plan->n_seqs; i++)
-        TRY(feed_seq(m, s, plan, &plan->seqs[i], last));
-    for (int32_t i = 0; i < step_n_out(s); i++) {
-        struct slot *t = &m->slots[step_out_slot(s, i)];
-        t->last_row = i;
-        m->any = m->any || t->matcher;
+    for (uint32_t i = 0; i < plan->n_seqs; i++) {
+        const struct plan_seq *q = &plan->seqs[i];
+        if (!m->slots[step_find(s, q->seq_id)].matcher)
+            continue;
+        m->involved = true;
+        if (q->n_tokens && plan->tokens[q->token_off] == TOKEN_OF_LAST_STEP)
+            m->need_last = true;
     }
+    for (int32_t i = 0; i < step_n_out(s); i++)
+        if (m->slots[step_out_slot(s, i)].matcher)
+            m->any = true;
     return ST_OK;
+}
+
+bool masks_involved(const struct masks *m)
+{
+    return m->involved;
+}
+
+bool masks_need_last(const struct masks *m)
+{
+    return m->need_last;
 }
 
 bool masks_any(const struct masks *m)
@@ -383,11 +408,11 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
     return ST_OK;
 }
 
-enum status masks_apply(struct masks *m, const struct step *s, struct view logits)
+static enum status make_rows(struct masks *m, const struct step *s)
 {
-    const struct backend_ops *ops = backend_ops_of(m->be);
-    uint64_t begin = clock_us();
-    for (int32_t i = 0; i < logits.rows; i++) {
+    m->i_image ^= 1;
+    m->rows = backend_ops_of(m->be)->pinned_ptr(m->be, m->image[m->i_image]);
+    for (int32_t i = 0; i < step_edits(s).n_rows; i++) { /* with pads */
         uint32_t *mask = m->rows + (size_t)i * (size_t)m->n_words;
         struct slot *t = i < step_n_out(s) ? &m->slots[step_out_slot(s, i)] : NULL;
         m->endings[i] = 0;
@@ -396,14 +421,58 @@ enum status masks_apply(struct masks *m, const struct step *s, struct view logit
         else
             memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
     }
+    return ST_OK;
+}
+
+enum status masks_make(struct masks *m, const struct step *s, const struct step_plan *plan,
+                       const int32_t *last)
+{
+    uint64_t begin = clock_us();
+    for (uint32_t i = 0; i < plan->n_seqs; i++)
+        TRY(feed_seq(m, s, plan, &plan->seqs[i], last));
+    for (int32_t i = 0; i < step_n_out(s); i++)
+        m->slots[step_out_slot(s, i)].last_row = i;
+    if (m->any)
+        TRY(make_rows(m, s));
     m->stats.us += clock_us() - begin;
-    struct view words = {.buf = m->words,
+    return ST_OK;
+}
+
+static enum status make_aside(void *ctx)
+{
+    struct masks *m = ctx;
+    return masks_make(m, m->making.s, m->making.plan, m->making.last);
+}
+
+void masks_begin(struct masks *m, const struct step *s, const struct step_plan *plan,
+                 const int32_t *last)
+{
+    m->making = (struct making){s, plan, last};
+    side_thread_begin(m->side, make_aside, m);
+}
+
+enum status masks_end(struct masks *m)
+{
+    return side_thread_end(m->side);
+}
+
+enum status masks_apply(struct masks *m, struct view logits)
+{
+    const struct backend_ops *ops = backend_ops_of(m->be);
+    struct view words = {.buf = m->words[m->i_image],
                          .rows = logits.rows,
                          .cols = m->n_words,
                          .stride = m->n_words,
-                         .dtype = DT_I32};
-    TRY(ops->write(m->be, words, m->rows));
+                         .dtype = DT_I32},
+                image = words;
+    image.buf = m->image[m->i_image];
+    TRY(m->lands ? ops->upload(m->be, words, image) : ops->copy(m->be, words, image));
     return ops->mask_logits(m->be, &m->cfg.part, logits, words);
+}
+
+void masks_waited(struct masks *m, uint64_t us)
+{
+    m->stats.wait_us += us;
 }
 
 int32_t masks_ending(const struct masks *m, int32_t i_row)

@@ -5,6 +5,8 @@
  * A row's mask has the tokens of matcher_mask, and the model's end ids exactly when the text is complete.  While the
  * answer has fewer than min_new tokens, end and stop ids are left out, unless nothing else is possible.
  *
+ * Masks are made while the device, or on the CPU the other threads, compute the layers of the step that they are for.
+ *
  * Called by the rank's main thread.  The masks' memory is taken by masks_create; a grammar takes its own when it is
  * added, and its automaton grows within the bounds of common/grammar; all together keep MASKS_MAX_BYTES. */
 #ifndef WORKER_SAMPLE_MASKS_H
@@ -49,22 +51,38 @@ void masks_remove(struct masks *m, uint64_t id);
 /* Before step_apply: can the plan be carried out?  Waits for the grammars that it opens sequences with.  ST_PEER: one is
  * unknown or does not compile. */
 MUST_CHECK enum status masks_check(struct masks *m, const struct step_plan *plan);
-/* Does the plan feed a matcher with a token that only the device has (TOKEN_OF_LAST_STEP)? */
-bool masks_need_last(const struct masks *m, const struct step *s, const struct step_plan *plan);
-/* After step_apply of the same plan: opens matchers and feeds them.  last: the tokens of the last step's rows, if
- * masks_need_last. */
-MUST_CHECK enum status masks_note(struct masks *m, const struct step *s,
-                                  const struct step_plan *plan, const int32_t *last);
-/* Has a row of the step that was noted last a grammar? */
+/* After step_apply of the same plan: opens matchers, and notes what the step has to do. */
+MUST_CHECK enum status masks_open(struct masks *m, const struct step *s,
+                                  const struct step_plan *plan);
+/* Then: has a sequence of the plan a grammar, and a row of logits one?  Does the plan feed a matcher with a token that only
+ * the device has (TOKEN_OF_LAST_STEP)? */
+bool masks_involved(const struct masks *m);
 bool masks_any(const struct masks *m);
-/* Masks the logits [rows, part.n_cols] of that step. */
-MUST_CHECK enum status masks_apply(struct masks *m, const struct step *s, struct view logits);
+bool masks_need_last(const struct masks *m);
+
+/* If they are involved, once for a step: feeds the matchers with the plan's tokens and makes the masks of the step's rows.
+ * last: the tokens of the last step's rows, if masks_need_last.  The memory that it writes is that of the step before the
+ * last one with a grammar, which the queue must have passed.
+ *   masks_make          on the calling thread
+ *   masks_begin, _end   on a thread of its own, between the two calls, in which nothing else is called of m; _end waits,
+ *                       and what was begun is always ended.  s, plan and last stay as they are meanwhile */
+MUST_CHECK enum status masks_make(struct masks *m, const struct step *s,
+                                  const struct step_plan *plan, const int32_t *last);
+void masks_begin(struct masks *m, const struct step *s, const struct step_plan *plan,
+                 const int32_t *last);
+MUST_CHECK enum status masks_end(struct masks *m);
+/* Then, if there are any: masks the logits [rows, part.n_cols] of that step. */
+MUST_CHECK enum status masks_apply(struct masks *m, struct view logits);
+
 struct masks_stats {
-    uint64_t masks, cached, us; /* taken, of these found ready, time of all */
+    uint64_t masks, cached; /* taken, of these found ready */
+    uint64_t us, wait_us;   /* time of all; that for which steps waited for them, at most */
 };
+/* The time for which a step waited for its masks. */
+void masks_waited(struct masks *m, uint64_t us);
 /* Since the last call. */
 struct masks_stats masks_take_stats(struct masks *m);
-/* Then: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
+/* After masks_make: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
 int32_t masks_ending(const struct masks *m, int32_t i_row);
 /* With _STUCK: where in the source; valid until the next call that changes m. */
 const char *masks_place(const struct masks *m, int32_t i_row);
