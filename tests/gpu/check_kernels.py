@@ -123,7 +123,7 @@ def every_architecture_compiles_and_no_kernel_grows():
 
 DECLARED = r"/\*.*?\*/|\b(SHARED|DYN_SMEM)\(.*?\);"
 TOUCHES = r"\[|->|\*\w+ *=|\b(ld|st|load|store|cp_async|atomic)\w*\("
-READ_BEFORE_THE_WAIT = {"rows_kernel": "the matrix, which no step writes"}
+READ_BEFORE_THE_WAIT = {name: "the matrix, which no step writes" for name in ("rows_kernel", "quant_rows_kernel")}
 
 
 def kernel_bodies():

@@ -11,7 +11,9 @@
 static inline struct op_case with_rounded_x(const struct op_case *c)
 {
     struct op_case rounded = *c;
-    bool widened = c->variant == 1 && c->n_parts > 1; /* parts of two types: f32 in memory */
+    bool widened = c->variant == 1 && c->n_parts > 1; /* floats of two types: f32 in memory */
+    if (c->op == &op_linear && quant_form(c->dtype) && widened)
+        rounded.x_eps = 0x1p-11; /* of the rows of f16 beside the quantised ones */
     if ((c->op == &op_linear && !widened) || c->op == &op_moe_ffn)
         rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
     if (c->op == &op_attention && c->dtype != DT_F32) /* 8-bit caches are widened to bf16 */
@@ -47,8 +49,6 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_moe_route, o->moe_route},
         {&op_moe_ffn, o->moe_ffn},
     };
-    if (quant_form(c->dtype))
-        return "no weights in blocks";
     if ((c->dtype == DT_E4M3 || is_indexed(c->dtype)) &&
         (c->op == &op_linear || c->op == &op_embed))
         return "no e4m3 or indexed weights";
