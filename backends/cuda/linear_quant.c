@@ -37,6 +37,18 @@ static struct quant_slices slices_of(const struct weight *w)
     return s;
 }
 
+struct quant_job quant_job_of(const struct weight *w, struct view x, struct view out)
+{
+    return (struct quant_job){.m = matrix_of_quant(w),
+                              .s = slices_of(w),
+                              .n_tokens = x.rows,
+                              .bias = bias_of(w),
+                              .x = view_f32(x),
+                              .x_stride = (size_t)x.stride,
+                              .out = view_f32(out),
+                              .out_stride = (size_t)out.stride};
+}
+
 static enum status run(struct backend *be, const struct quant_job *job)
 {
     TRY(quant_pack(be, job));
@@ -46,14 +58,8 @@ static enum status run(struct backend *be, const struct quant_job *job)
 enum status cuda_linear_quant(struct backend *be, const struct weight *w, struct view x,
                               struct view out)
 {
-    struct quant_job job = {.m = matrix_of_quant(w),
-                            .s = slices_of(w),
-                            .bias = bias_of(w),
-                            .x = view_f32(x),
-                            .x_stride = (size_t)x.stride,
-                            .packed = be->scratch->data,
-                            .out = view_f32(out),
-                            .out_stride = (size_t)out.stride};
+    struct quant_job job = quant_job_of(w, x, out);
+    job.packed = be->scratch->data;
     size_t row = (size_t)job.s.x_at[job.s.n_slices] * QUANT_RECORD;
     int32_t most = x.rows;
     if (row > 0 && be->scratch->bytes / row < (size_t)most)

@@ -14,6 +14,7 @@
 #define BACKENDS_CUDA_QUANT_KERNELS_H
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/moe_kernels.h"
 #include "backends/cuda/quant_layout.h"
 
 #ifdef __cplusplus
@@ -56,6 +57,7 @@ struct quant_job {
     const float *bias; /* [N] or NULL */
     const float *x;    /* [T, K], rows x_stride elements apart */
     size_t x_stride;
+    const int32_t *rows;   /* [T]: token i is row rows[i] of x, for quant_pack; NULL: i */
     unsigned char *packed; /* [groups of x][T] records of QUANT_RECORD bytes */
     float *out;            /* [T, N], rows out_stride elements apart */
     size_t out_stride;
@@ -67,6 +69,26 @@ MUST_CHECK enum status quant_pack(struct backend *be, const struct quant_job *jo
 MUST_CHECK enum status quant_rows(struct backend *be, const struct quant_job *job);
 /* Any T; reads packed. */
 MUST_CHECK enum status quant_tiles(struct backend *be, const struct quant_job *job);
+
+/* A product of a mixture's experts: job has the first one's matrix, and T = all pairs, of which an expert
+ * has those that groups says.  out [n_slices][T][n]: each slice's product by itself. */
+struct quant_experts {
+    struct quant_job job;
+    struct moe_groups groups; /* tile_rows: MOE_ROWS_TILE */
+    size_t expert_bytes;      /* from a matrix to the next */
+    /* The matrix is gate|up and has one slice: rows from ffn on go to up [T, ffn], the others to out;
+     * NULL: neither. */
+    float *up;
+    int32_t ffn;
+};
+MUST_CHECK enum status quant_moe(struct backend *be, const struct quant_experts *e);
+/* out = act(out) * up, [T, ffn] */
+MUST_CHECK enum status quant_moe_act(struct backend *be, const struct quant_experts *e,
+                                     enum act act);
+
+/* linear_quant.c */
+/* The product of w, x and out but for `packed`. */
+struct quant_job quant_job_of(const struct weight *w, struct view x, struct view out);
 
 /* Of embed: row ids[t] - first_id of the matrix, zeros where it has none.  out [T, K] as above. */
 MUST_CHECK enum status quant_embed(struct backend *be, const struct quant_matrix *m, int32_t skip,

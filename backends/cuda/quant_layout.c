@@ -113,39 +113,40 @@ static void store_head(enum dtype t, const struct quant_place *at, int lane, con
     }
 }
 
-/* Where the bits of element e are in the lane's share of a plane: the byte, and the first bit. */
-static int byte_of(const struct quant_type *q, int plane, int e, int *bit)
-{
-    *bit = 0;
-    switch (plane) {
-    case 8:
-        return e % 16 + e / 16 * QUANT_PANEL * 16;
-    case 4:
-        *bit = 4 * (q->values ? e % 2 : e / 16);
-        return q->values ? e / 2 : e % 16;
-    case 2:
-        *bit = 2 * (e / 4 % 4);
-        return e / 16 * 4 + e % 4;
-    default:
-        *bit = e / 4;
-        return e % 4;
-    }
-}
-
-/* code [QUANT_GROUP] of one lane into the zeroed planes of a group. */
+/* code [QUANT_GROUP] of one lane into the planes of a group. */
 static void store_codes(const struct quant_type *q, const uint8_t *code, int lane, char *group)
 {
-    for (int plane = 8, from = 0; plane > 0; plane /= 2) {
-        if (!(q->bits & plane))
-            continue;
-        int share = plane == 8 ? 16 : plane * QUANT_GROUP / 8;
-        char *to = group + plane_at(q, plane) + lane * share;
-        for (int e = 0; e < QUANT_GROUP; e++) {
-            int bit, byte = byte_of(q, plane, e, &bit);
-            int value = code[e] >> from & ((1 << plane) - 1);
-            to[byte] = (char)((uint8_t)to[byte] | value << bit);
+    int from = 0; /* bits of the planes before */
+    if (q->bits & 8) {
+        memcpy(group + lane * 16, code, 16);
+        memcpy(group + (QUANT_PANEL + lane) * 16, code + 16, 16);
+    }
+    if (q->bits & 4) {
+        char *to = group + plane_at(q, 4) + lane * 16;
+        for (int i = 0; i < 16; i++)
+            to[i] = (char)(q->values ? code[2 * i] | code[2 * i + 1] << 4
+                                     : (code[i] & 15) | (code[i + 16] & 15) << 4);
+        from = 4;
+    }
+    if (q->bits & 2) {
+        char *to = group + plane_at(q, 2) + lane * 8;
+        for (int i = 0; i < 8; i++) {
+            const uint8_t *c = code + i / 4 * 16 + i % 4;
+            int four = 0;
+            for (int j = 0; j < 4; j++)
+                four |= (c[4 * j] >> from & 3) << 2 * j;
+            to[i] = (char)four;
         }
-        from += plane;
+        from += 2;
+    }
+    if (q->bits & 1) {
+        char *to = group + plane_at(q, 1) + lane * 4;
+        for (int i = 0; i < 4; i++) {
+            int eight = 0;
+            for (int j = 0; j < 8; j++)
+                eight |= (code[4 * j + i] >> from & 1) << j;
+            to[i] = (char)eight;
+        }
     }
 }
 

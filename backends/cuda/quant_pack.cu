@@ -33,7 +33,7 @@ KERNEL(THREADS) quant_pack_kernel(struct quant_job a)
         (a.s.first[slice] + group - a.s.x_at[slice]) * QUANT_GROUP - a.s.skip + lane;
     float x = 0.0f;
     if (col >= begin && col < a.s.end[slice])
-        x = a.x[(size_t)token * a.x_stride + (size_t)col];
+        x = a.x[(size_t)(a.rows ? a.rows[token] : token) * a.x_stride + (size_t)col];
     const uint32_t most = warp_max_u32(bits_of_f32(x) & 0x7fffffffU); /* as the magnitudes */
     const float amax = f32_of_bits(most), inverse = 127.0f / amax;
     float d = amax / 127.0f;

@@ -10,40 +10,6 @@ template <int NT> struct quant_rows_shape {
     static const int per_sm = 2;
 };
 
-/* acc [tokens] of one row after a group, whose records for the tokens are at x. */
-template <int BITS, int NT>
-DEVICE void add_group(float (&acc)[NT], const struct quant_group<BITS> &q,
-                      const struct quant_matrix &m, const unsigned char *x, int n_tokens)
-{
-    constexpr int halves = quant_bits<BITS>::halves, quads = QUADS / halves;
-    uint32_t v[QUADS];
-    float scale[halves], minimum[halves];
-    unpack_group(v, q, m);
-    UNROLL
-    for (int h = 0; h < halves; h++)
-        scale[h] = scale_of(q, m, h, minimum[h]);
-    UNROLL
-    for (int t = 0; t < NT; t++) {
-        if (t >= n_tokens)
-            break;
-        const unsigned char *record = x + t * QUANT_RECORD;
-        const uint4 u = ld_128(record), w = ld_128(record + 16);
-        const struct quant_info info = info_of(ld_128(record + QUANT_GROUP));
-        const uint32_t a[QUADS] = {u.x, u.y, u.z, u.w, w.x, w.y, w.z, w.w};
-        UNROLL
-        for (int h = 0; h < halves; h++) {
-            const int32_t sum = halves == 1 ? info.sum[0] + info.sum[1] : info.sum[h];
-            int32_t dot = m.low * sum;
-            UNROLL
-            for (int j = 0; j < quads; j++)
-                dot = dp4a(v[h * quads + j], a[h * quads + j], dot);
-            acc[t] = fmaf((float)dot, scale[h] * info.d, acc[t]);
-            if (m.minimum != MINIMUM_NONE)
-                acc[t] = fmaf(minimum[h], halves == 1 ? info.d_sum : info.d * (float)sum, acc[t]);
-        }
-    }
-}
-
 /* A warp has a panel and a slice: a block WARPS / n_slices panels.  While a group is used, the next
  * ones are on their way; the first of them are loaded before the wait.
  * Shared memory: [WARPS][NT][QUANT_PANEL] f32.  Bytes: w once from memory; x [T, K] for each panel

@@ -31,6 +31,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/attention.cu
   ${INGOT_CUDA_DIR}/attention_f32.cu
   ${INGOT_CUDA_DIR}/qkv.cu
+  ${INGOT_CUDA_DIR}/quant_experts.cu
   ${INGOT_CUDA_DIR}/quant_pack.cu
   ${INGOT_CUDA_DIR}/quant_rows.cu
   ${INGOT_CUDA_DIR}/quant_tiles.cu

@@ -231,8 +231,6 @@ static enum status load_panels(struct backend *be, const struct weight_src *src,
                                const struct weight *w, char *to)
 {
     size_t bytes = w->place.panel_bytes;
-    if (bytes == 0)
-        return ST_OK;
     if (bytes > STAGING_BYTES / 2)
         FAIL(ST_UNSUPPORTED, "weight %s: quantised rows of %d columns", src->name, w->k);
     for (int32_t row = 0; row < w->n; row += QUANT_PANEL, to += bytes) {
@@ -303,6 +301,8 @@ static enum status take_memory(struct backend *be, const struct weight_src *src,
 static enum status load_matrix(struct backend *be, const struct weight_src *src,
                                const struct weight *w, size_t at)
 {
+    if (w->quant && !w->data)
+        return ST_OK; /* no rows or no columns */
     if (w->quant)
         return load_panels(be, src, w,
                            (char *)w->data->data + at / QUANT_PANEL * w->place.panel_bytes);
@@ -411,7 +411,8 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
                 memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
     for (int i = 0; same && i < a->n_parts; i++)
-        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows;
+        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
+               a->part[i].skip == b->part[i].skip;
     return same;
 }
 
@@ -424,8 +425,8 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
-        if (quant_of(&src[i].part[0]) || has_runs(&src[i]))
-            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no experts of %s weights",
+        if (has_runs(&src[i]))
+            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no experts of several types (%s)",
                  src->name, dtype_name(src[i].part[0].dtype));
         if (src[i].vector || weight_src_has_bias(&src[i]))
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,

@@ -21,6 +21,19 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     return rounded;
 }
 
+/* Quantised types whose codes, minima and scales are those of others: on emulated devices with INGOT_ALL
+ * alone (tests/ops/test_quant.c has the products of every type). */
+static inline bool cuda_repeats(enum dtype t)
+{
+    static const enum dtype types[] = {
+        DT_Q4_1,      DT_Q5_0,          DT_Q5_K,      DT_IQ4_NL,        DT_MXFP4,
+        DT_INT4_BF16, DT_INT4_ZERO_F16, DT_INT8_BF16, DT_INT8_ZERO_F16, DT_INT8_ZERO_BF16};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (types[i] == t)
+            return true;
+    return false;
+}
+
 /* Why this backend does not run the case; NULL: it does. */
 static inline const char *cuda_lacks(const struct backend *be, const struct op_case *c)
 {
