@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import sass  # noqa: E402
-from check_kernels import ROOT  # noqa: E402
+from nvcc import ROOT  # noqa: E402
 
 CLOCK, N_SM, LANES = 1755.0, 132, 32  # MHz: cycles of a microsecond
 LONE_WARP, COMPUTING, UNHIDDEN_ISSUE, READ_US, LAUNCH_US = 3.2, 2.2, 0.6, 0.6, 1.0

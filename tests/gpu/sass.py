@@ -1,6 +1,8 @@
 """The machine code of the CUDA kernels as a graph of basic blocks: what predict.py counts.
 
 nvcc compiles to a cubin, nvdisasm ($INGOT_NVDISASM, the Python package nvidia-cuda-nvdisasm, or the path) prints it."""
+import functools
+import hashlib
 import heapq
 import os
 import pathlib
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from check_kernels import FLAGS, NVCC, ROOT, plain_names
+from nvcc import FLAGS, NVCC, ROOT, plain_names, version
 
 
 def nvdisasm():
@@ -53,6 +55,7 @@ class Kernel:
     def count(self, i, name):
         return sum(op.split(".")[0] == name for op in self.blocks[i])
 
+    @functools.cache
     def loops(self):
         """[blocks of a natural loop], the smallest first; a jump to an earlier block closes a loop."""
         before, out = {i: set() for i in range(len(self.blocks))}, []
@@ -121,14 +124,28 @@ class Kernel:
         return worst
 
 
+def inputs_hash(root, command):
+    """Of all that the compiler reads below root, and the command."""
+    h = hashlib.sha256(" ".join(command).encode() + version().encode())
+    for folder in ("backends", "backends/cuda", "common"):
+        for f in sorted((root / folder).glob("*.[hc]*")):
+            h.update(f.name.encode() + f.read_bytes())
+    return h.hexdigest()[:32]
+
+
 def kernels(source, arch="90a", root=ROOT):
-    """{name: Kernel} of a .cu file of backends/cuda, below another root to compare."""
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = f"{folder}/x.cubin"
-        r = subprocess.run([NVCC, *FLAGS[:3], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-I", ".", "-cubin",
-                            f"backends/cuda/{source}", "-o", cubin], cwd=root, capture_output=True, text=True)
-        assert r.returncode == 0, r.stderr[-3000:]
-        return of_cubin(cubin)
+    """{name: Kernel} of a .cu file of backends/cuda, below another root to compare.  What has been compiled is kept in
+    build/sass: a minute for attention.cu."""
+    command = [NVCC, *FLAGS[:3], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-I", ".", "-cubin",
+               f"backends/cuda/{source}"]
+    kept = ROOT / "build/sass" / f"{inputs_hash(root, command)}.cubin"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            r = subprocess.run([*command, "-o", f"{folder}/x"], cwd=root, capture_output=True, text=True)
+            assert r.returncode == 0, r.stderr[-3000:]
+            os.replace(f"{folder}/x", kept)
+    return of_cubin(kept)
 
 
 def of_cubin(cubin):

@@ -5,7 +5,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
-from check_kernels import ROOT, need_nvcc, version, written  # noqa: E402
+from nvcc import ROOT, need_nvcc, version, written  # noqa: E402
 import predict  # noqa: E402
 import sass  # noqa: E402
 
