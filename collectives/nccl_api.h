@@ -18,7 +18,11 @@
     X(CommAbort)                                                                                   \
     X(AllReduce)                                                                                   \
     X(AllGather)                                                                                   \
-    X(Broadcast)
+    X(Broadcast)                                                                                   \
+    X(Send)                                                                                        \
+    X(Recv)                                                                                        \
+    X(GroupStart)                                                                                  \
+    X(GroupEnd)
 
 struct nccl_api {
 #define NCCL_MEMBER(name) __typeof__(nccl##name) *name;

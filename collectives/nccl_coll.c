@@ -2,9 +2,10 @@
  * and warmed up before these: its first call of a kind makes connections, which a recording does
  * not allow.
  *
- * Sums in the contract's order: two ranks add in one way only, so NCCL does it; with more, the
- * operands are gathered piece by piece and each rank adds the tree itself (cuda_reduce_tree), at
- * world times the traffic.  With any_order NCCL reduces as it likes. */
+ * Sums in the contract's order: two ranks add in one way only, so NCCL does it.  With more, rank r
+ * receives every rank's r-th share of the operand, adds the tree itself (cuda_reduce_tree), and the
+ * sums are gathered: each rank receives twice the operand, whatever their number.  Small operands are
+ * gathered whole, in one exchange.  With any_order NCCL reduces as it likes. */
 #include "collectives/nccl_coll.h"
 
 #include <assert.h>
@@ -23,7 +24,8 @@
 #include "common/log.h"
 
 enum {
-    PIECE_BYTES = 4 << 20,   /* of an operand that is gathered at once */
+    PIECE_BYTES = 4 << 20,   /* of an operand that each rank gives at once */
+    WHOLE_BYTES = 32 << 10,  /* operands up to here are gathered whole */
     SMALL_BYTES = 256 << 10, /* up to here the one-shot kernels are faster */
 };
 
@@ -184,6 +186,11 @@ static struct view floats(struct buf *b, size_t off_bytes, size_t n)
                          .dtype = DT_F32};
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static enum status reduce_piece(struct nccl_coll *c, struct view x, enum reduce_op op, size_t n)
 {
     void *to = cuda_device_ptr(floats(c->gathered, 0, n * (size_t)c->head.world));
@@ -191,6 +198,53 @@ static enum status reduce_piece(struct nccl_coll *c, struct view x, enum reduce_
         c, "all_reduce",
         c->api.AllGather(cuda_device_ptr(x), to, n, ncclFloat32, c->comm, cuda_stream(c->cfg.be)));
     return cuda_reduce_tree(c->cfg.be, c->gathered, c->head.world, n, (int)op, x);
+}
+
+/* Shares [world][n] of x: share r of every rank to rank r. */
+static enum status exchange(struct nccl_coll *c, struct view x, size_t n)
+{
+    float *from = cuda_device_ptr(x),
+          *to = cuda_device_ptr(floats(c->gathered, 0, n * (size_t)c->head.world));
+    ncclResult_t r = c->api.GroupStart();
+    for (int rank = 0; r == ncclSuccess && rank < c->head.world; rank++) {
+        size_t at = (size_t)rank * n;
+        r = c->api.Send(from + at, n, ncclFloat32, rank, c->comm, cuda_stream(c->cfg.be));
+        if (r == ncclSuccess || r == ncclInProgress)
+            r = c->api.Recv(to + at, n, ncclFloat32, rank, c->comm, cuda_stream(c->cfg.be));
+        r = r == ncclInProgress ? ncclSuccess : r;
+    }
+    if (r != ncclSuccess)
+        return nccl_says(c, "all_reduce", r);
+    NCCL_TRY(c, "all_reduce", c->api.GroupEnd());
+    return ST_OK;
+}
+
+/* x [world * n], in shares. */
+static enum status reduce_shares(struct nccl_coll *c, struct view x, enum reduce_op op, size_t n)
+{
+    struct view own = floats(x.buf, x.off + (size_t)c->head.rank * n * sizeof(float), n);
+    TRY(exchange(c, x, n));
+    TRY(cuda_reduce_tree(c->cfg.be, c->gathered, c->head.world, n, (int)op, own));
+    NCCL_TRY(c, "all_reduce",
+             c->api.AllGather(cuda_device_ptr(own), cuda_device_ptr(x), n, ncclFloat32, c->comm,
+                              cuda_stream(c->cfg.be)));
+    return ST_OK;
+}
+
+/* In the order of the tree. */
+static enum status reduce_in_order(struct nccl_coll *c, struct view x, enum reduce_op op, size_t n)
+{
+    size_t world = (size_t)c->head.world, at = 0;
+    while ((n - at) * sizeof(float) > WHOLE_BYTES && n - at >= world) {
+        size_t share = least((n - at) / world, c->piece);
+        TRY(reduce_shares(c, floats(x.buf, x.off + at * sizeof(float), share * world), op, share));
+        at += share * world;
+    }
+    for (size_t some; at < n; at += some) {
+        some = least(n - at, c->piece);
+        TRY(reduce_piece(c, floats(x.buf, x.off + at * sizeof(float), some), op, some));
+    }
+    return ST_OK;
 }
 
 static enum status nccl_all_reduce(struct coll *head, struct view x, enum reduce_op op)
@@ -208,11 +262,7 @@ static enum status nccl_all_reduce(struct coll *head, struct view x, enum reduce
                  c->api.AllReduce(p, p, n, ncclFloat32, ncclSum, c->comm, cuda_stream(c->cfg.be)));
         return ST_OK;
     }
-    for (size_t at = 0; at < n; at += c->piece) {
-        size_t some = n - at < c->piece ? n - at : c->piece;
-        TRY(reduce_piece(c, floats(x.buf, x.off + at * sizeof(float), some), op, some));
-    }
-    return ST_OK;
+    return reduce_in_order(c, x, op, n);
 }
 
 static enum status nccl_all_gather(struct coll *head, struct view src, struct view dst)
@@ -258,12 +308,9 @@ static enum status warm_up(struct nccl_coll *c)
         (struct view){
             .buf = c->gathered, .rows = (int32_t)world, .cols = 1, .stride = 1, .dtype = DT_F32}));
     TRY(nccl_broadcast(&c->head, one, 0));
+    if (world > 2 && !c->cfg.any_order && c->piece > 1) /* behind what it writes */
+        TRY(exchange(c, floats(c->gathered, world * sizeof(float), world), 1));
     return backend_ops_of(c->cfg.be)->sync(c->cfg.be);
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 static size_t piece_of(const struct coll_config *cfg)

@@ -13,7 +13,8 @@
  *   | backend
  *   NUMERIC_CONTRACT
  *
- * and for a GPU one more part, compute capability and kind of instruction: "/sm90-mma". */
+ * and for a GPU one more part, compute capability, kind of instruction and version of the backend's own
+ * orders: "/sm90-mma2". */
 #ifndef WORKER_NUMERICS_H
 #define WORKER_NUMERICS_H
 

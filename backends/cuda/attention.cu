@@ -5,18 +5,18 @@
  * online softmax goes tile by tile: scores by matrix instructions over the head's dimensions
  * ascending (q rounded to the cache's 16-bit type, 8-bit entries widened to bf16 exactly and scaled
  * afterwards), weights e^(s - m) rounded to that type, values by matrix instructions over 16 keys
- * at a time.  Splits are merged in ascending order.  A decode spreads its splits over the device
- * and merges them in a second kernel, a prefill merges as it goes: the same arithmetic, so the same
- * bits.  Tiles and splits that a row does not see leave it as it is.
+ * at a time.  Splits are merged in ascending order within groups of GROUP_SPLITS, then the groups in
+ * ascending order.  A decode spreads its splits over the device and merges them in a second kernel,
+ * several groups at a time; a prefill merges as it goes: the same arithmetic, so the same bits.
+ * Tiles, splits and groups that a row does not see leave it as it is.
  *
  * The technique is FlashAttention-2's and flash-decoding's (Dao, 2023). */
 #include "backends/cuda/attention_tile.h"
 
 enum {
     PREFILL_WARPS = 4,
-    BLOCKS_PER_SM = 6, /* decode: blocks under way */
-    MERGE_THREADS = 128,
-    MERGE_AT_ONCE = 4,
+    MERGE_THREADS = 256,
+    MERGE_LANES = 16, /* groups that a block merges at a time, at most */
 };
 
 DEVICE int splits_of(const attn_args &a, int seq)
@@ -41,10 +41,11 @@ template <int DV, int STAGES> DEVICE void take_head(block_work &w, int n_dv)
     w.dv0 = (int)blockIdx.y % n_dv * DV;
 }
 
-/* Shared memory of a block: q, then `stages` times keys and values, then their scales. */
+/* Shared memory of a block: q, then `stages` times keys and values, then their scales; behind them
+ * what outer_bytes says. */
 struct block_smem {
     uint16_t *q, *kv;
-    float *scale;
+    float *scale, *outer;
     int pitch, d_pad;
 };
 
@@ -60,6 +61,12 @@ static size_t smem_bytes(int d, int warps, int stages)
            (size_t)stages * 2 * TILE * sizeof(float);
 }
 
+/* A prefill has its outer state behind them. */
+static size_t outer_bytes(int dv, int warps)
+{
+    return (size_t)warps * ROWS * (size_t)dv * sizeof(float);
+}
+
 /* Heads of up to 128 have stages, and DV is their padded size: a constant. */
 template <int DV, int STAGES> DEVICE block_smem smem_of(char *base, int d, int warps)
 {
@@ -69,6 +76,7 @@ template <int DV, int STAGES> DEVICE block_smem smem_of(char *base, int d, int w
     s.q = (uint16_t *)base;
     s.kv = s.q + warps * ROWS * s.pitch;
     s.scale = (float *)(s.kv + STAGES * 2 * TILE * s.pitch);
+    s.outer = s.scale + STAGES * 2 * TILE;
     return s;
 }
 
@@ -121,18 +129,31 @@ DEVICE row_ranges ranges_of(const attn_args &a, const block_work &w)
     return g;
 }
 
-template <int STAGES>
-DEVICE void load_stage(const attn_args &a, const block_work &w, const block_smem &s, int i_tile)
+/* Tile i_tile, whose keys are known already, to its stage: keys and values, zeros beyond the last,
+ * and their scales, 0 beyond the last.  All threads of the block. */
+template <int WARPS, int DV, int STAGES>
+DEVICE void load_stage(const attn_args &a, const block_work &w, const block_smem &s,
+                       const tile_keys &keys, int i_tile)
 {
     const int32_t *blocks = a.table + (size_t)w.seq * (size_t)a.table_stride;
-    int stage = i_tile % STAGES, kv_len = a.kv_len[w.seq], key0 = i_tile * TILE;
-    uint16_t *k = s.kv + stage * 2 * TILE * s.pitch;
-    load_tile(a, a.k, blocks, kv_len, w.g, key0, k, s.pitch, s.d_pad);
-    load_tile(a, a.v, blocks, kv_len, w.g, key0, k + TILE * s.pitch, s.pitch, s.d_pad);
-    if (a.k_scale) {
+    const int stage = i_tile % STAGES, kv_len = a.kv_len[w.seq], key0 = i_tile * TILE;
+    const int sections = STAGES > 1 ? DV / SECTION : s.d_pad / SECTION;
+    uint16_t *k = s.kv + stage * 2 * TILE * s.pitch, *v = k + TILE * s.pitch;
+    const bool eight = a.kv_type == DT_I8 || a.kv_type == DT_E4M3;
+    if (a.d % (eight ? 16 : 8) != 0) {
+        load_elements(a, a.k, blocks, kv_len, w.g, key0, k, s.pitch, s.d_pad);
+        load_elements(a, a.v, blocks, kv_len, w.g, key0, v, s.pitch, s.d_pad);
+    } else if (eight) {
+        widen_keys<WARPS>(a, keys, a.k, k, s.pitch, sections);
+        widen_keys<WARPS>(a, keys, a.v, v, s.pitch, sections);
+    } else {
+        copy_keys<WARPS>(a, keys, k, v, s.pitch, sections);
+    }
+    if (a.k_scale && warp_id() == 0) {
         float *scale = s.scale + stage * 2 * TILE;
-        load_scales(a, a.k_scale, blocks, kv_len, w.g, key0, scale);
-        load_scales(a, a.v_scale, blocks, kv_len, w.g, key0, scale + TILE);
+        const bool real = lane_id() < keys.n;
+        scale[lane_id()] = real ? a.k_scale[keys.row] : 0.0f;
+        scale[TILE + lane_id()] = real ? a.v_scale[keys.row] : 0.0f;
     }
 }
 
@@ -164,30 +185,37 @@ DEVICE void tiles_of(const attn_args &a, const block_work &w, int *i0, int *i1)
 }
 
 /* fn(tile, end of its split?) over the work's tiles, STAGES - 1 of them on their way while one is
- * used.
- */
-template <int STAGES, class Fn>
+ * used; the places of one more tile's keys are read a turn before they are needed. */
+template <int WARPS, int DV, int STAGES, class Fn>
 DEVICE void each_tile(const attn_args &a, const block_work &w, const block_smem &s, Fn fn)
 {
     enum { AHEAD = STAGES - 1, PER_SPLIT = SPLIT / TILE };
+    const int32_t *blocks = a.table + (size_t)w.seq * (size_t)a.table_stride;
+    const int kv_len = a.kv_len[w.seq];
     int i0, i1;
     tiles_of(a, w, &i0, &i1);
+    tile_keys next = keys_of(a, blocks, kv_len, w.g, i0 * TILE);
+    const auto load = [&](int i) {
+        load_stage<WARPS, DV, STAGES>(a, w, s, next, i);
+        next = keys_of(a, blocks, kv_len, w.g, (i + 1) * TILE);
+    };
+    NO_UNROLL
     for (int i = i0; i < i0 + AHEAD; i++) {
         if (i < i1)
-            load_stage<STAGES>(a, w, s, i);
+            load(i);
         cp_async_commit();
     }
     NO_UNROLL
     for (int i = i0; i < i1; i++) {
         if (AHEAD == 0) {
-            load_stage<STAGES>(a, w, s, i);
+            load(i);
             cp_async_commit();
         }
         cp_async_wait<(AHEAD > 0 ? AHEAD - 1 : 0)>();
         SYNC_THREADS(); /* the tile (and q) is written; the one before it is used up */
         if (AHEAD > 0) {
             if (i + AHEAD < i1)
-                load_stage<STAGES>(a, w, s, i + AHEAD);
+                load(i + AHEAD);
             cp_async_commit();
         }
         fn(stage_tile<STAGES>(a, s, i), (i + 1) % PER_SPLIT == 0 || i + 1 == i1);
@@ -198,25 +226,35 @@ DEVICE void each_tile(const attn_args &a, const block_work &w, const block_smem 
     SYNC_THREADS(); /* the block's memory may be written again */
 }
 
-/* The merged splits of the block's rows. */
-template <bool F16, int DV, int STAGES>
-DEVICE void attend_block(const attn_args &a, const block_work &w, const block_smem &s, int warps,
-                         rows_state<DV> &state)
+/* The merged splits of the block's rows.  outer: outer_bytes of memory of the block's own. */
+template <bool F16, int DV, int WARPS, int STAGES>
+DEVICE void attend_block(const attn_args &a, const block_work &w, const block_smem &s, float *outer,
+                         rows_state<DV> &group)
 {
+    enum { GROUP_TILES = GROUP_SPLITS * SPLIT / TILE };
     row_ranges g = ranges_of(a, w);
-    const uint16_t *q = s.q + warp_id() * ROWS * s.pitch;
+    const uint16_t *q = s.q + warp_id() % WARPS * ROWS * s.pitch;
+    outer_state groups = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, outer, 0, WARPS * 32};
     rows_state<DV> part;
-    clear(state);
+    clear(group);
     clear(part);
-    load_queries<F16>(a, w, s, warps);
-    each_tile<STAGES>(a, w, s, [&](const tile &t, bool end) {
+    load_queries<F16>(a, w, s, WARPS);
+    each_tile<WARPS, DV, STAGES>(a, w, s, [&](const tile &t, bool end) {
         if (t.key0 < g.warp_hi && t.key0 + TILE > g.warp_lo)
             attend_tile<F16, DV>(a, t, q, g, w.dv0, part);
         if (end) {
-            merge(state, part);
+            merge(group, part);
             clear(part);
         }
+        if ((t.key0 / TILE + 1) % GROUP_TILES == 0) {
+            push_group(groups, group);
+            clear(group);
+        }
     });
+    if (groups.n > 0) {
+        push_group(groups, group); /* the last one, which may be empty */
+        take_groups(groups, group);
+    }
 }
 
 /* One split for one warp's rows. */
@@ -227,7 +265,7 @@ DEVICE void attend_split(const attn_args &a, const block_work &w, const block_sm
     row_ranges g = ranges_of(a, w);
     clear(part);
     load_queries<F16>(a, w, s, 1);
-    each_tile<STAGES>(
+    each_tile<1, DV, STAGES>(
         a, w, s, [&](const tile &t, bool) { attend_tile<F16, DV>(a, t, s.q, g, w.dv0, part); });
 }
 
@@ -266,7 +304,7 @@ DEVICE int count_splits(const attn_args &a, int n)
     return c;
 }
 
-/* Sequences with more than one row, and those that attention_decode leaves.  Grid (row tiles, KV
+/* Sequences with more than one row.  Grid (row tiles, KV
  * heads x dv chunks, sequences), WARPS warps of 16 rows.  Bound: matrix units at long chunks, else
  * reading the sequence's keys and values once per 64 rows. */
 template <bool F16, int DV, int WARPS, int STAGES>
@@ -282,13 +320,14 @@ attention_prefill(attn_args a, int n_dv)
     int rows = q_len * n_h,
         i_tile = (int)gridDim.x - 1 - (int)blockIdx.x; /* longest ranges first */
     w.row0 = i_tile * WARPS * ROWS;
-    if (w.row0 >= rows || (q_len == 1 && count_splits(a, a.n_seqs) <= a.n_part))
+    if (w.row0 >= rows || q_len == 1)
         return;
     w.n_rows = rows - w.row0 < WARPS * ROWS ? rows - w.row0 : WARPS * ROWS;
     w.split0 = 0;
     w.split1 = splits_of(a, w.seq);
     rows_state<DV> state;
-    attend_block<F16, DV, STAGES>(a, w, smem_of<DV, STAGES>(smem, a.d, WARPS), WARPS, state);
+    const block_smem sm = smem_of<DV, STAGES>(smem, a.d, WARPS);
+    attend_block<F16, DV, WARPS, STAGES>(a, w, sm, sm.outer, state);
     store_rows(a, w, state);
 }
 
@@ -318,11 +357,28 @@ DEVICE bool find_split(const attn_args &a, int number, int *seq, int *split)
     return false;
 }
 
-/* One warp a block, blocks take pairs in turn; nothing when the pairs do not fit into `part`: then
- * attention_prefill does these sequences, to the same bits.  Bound: reading keys and values.
- * Blocks a multiprocessor: 168 or 128 registers a thread, so that nothing spills. */
+/* The sequences with one row, each by one block: where the splits do not fit into `part`. */
 template <bool F16, int DV, int STAGES>
-KERNEL(32, (DV > 64 ? 12 : 16))
+DEVICE void decode_whole(const attn_args &a, block_work &w, const block_smem &sm)
+{
+    float *outer =
+        a.outer + ((size_t)blockIdx.y * (size_t)gridDim.x + blockIdx.x) * (size_t)(ROWS * DV);
+    for (w.seq = (int)blockIdx.x; w.seq < a.n_seqs; w.seq += (int)gridDim.x) {
+        rows_state<DV> state;
+        if (a.q_start[w.seq + 1] - a.q_start[w.seq] != 1)
+            continue;
+        w.split0 = 0;
+        w.split1 = splits_of(a, w.seq);
+        attend_block<F16, DV, 1, STAGES>(a, w, sm, outer, state);
+        store_rows(a, w, state);
+    }
+}
+
+/* One warp a block, blocks take pairs in turn; whole sequences when the pairs do not fit into `part`,
+ * to the same bits.  Bound: reading keys and values.
+ * Blocks a multiprocessor: as shared memory admits them with 228 KiB. */
+template <bool F16, int DV, int STAGES>
+KERNEL(32, (DV > 64 ? 4 : 8))
 attention_decode(attn_args a, int n_dv)
 {
     DYN_SMEM(char, smem);
@@ -333,7 +389,11 @@ attention_decode(attn_args a, int n_dv)
     take_head<DV, STAGES>(w, n_dv);
     w.row0 = 0;
     w.n_rows = heads_of(a, w.g, &h0);
-    for (int i = (int)blockIdx.x; i < total && total <= a.n_part; i += (int)gridDim.x) {
+    if (total > a.n_part) {
+        decode_whole<F16, DV, STAGES>(a, w, sm);
+        return;
+    }
+    for (int i = (int)blockIdx.x; i < total; i += (int)gridDim.x) {
         rows_state<DV> part;
         if (!find_split(a, i, &w.seq, &w.split0))
             break;
@@ -352,53 +412,73 @@ attention_decode(attn_args a, int n_dv)
     }
 }
 
-/* MERGE_AT_ONCE splits of one (row, dim), loaded before the first is used; those that do not exist
- * are empty. */
-struct split_parts {
-    float m[MERGE_AT_ONCE], l[MERGE_AT_ONCE], o[MERGE_AT_ONCE];
+/* A merged sum of one (row, dim). */
+struct merged {
+    float m, l, o;
 };
 
-DEVICE void load_parts(split_parts &p, const float *part, size_t step, int d, int c, int n)
+DEVICE void merge_into(merged &s, const merged &part)
 {
-    UNROLL for (int j = 0; j < MERGE_AT_ONCE; j++)
-    {
-        const float *at = part + (size_t)j * step;
-        p.m[j] = j < n ? at[d] : -INFINITY;
-        p.l[j] = j < n ? at[d + 1] : 0.0f;
-        p.o[j] = j < n ? at[c] : 0.0f;
-    }
+    float a, b;
+    merge_factors(s.m, s.l, part.m, part.l, &a, &b);
+    s.o = merge_one(s.o, part.o, a, b);
 }
 
-/* Merges the splits of a sequence.  Grid (sequences, KV heads, parts of a KV head's rows x dims); a
- * thread per (row, dim).  Bound by latency: few splits, or few blocks. */
-KERNEL(MERGE_THREADS, 8) attention_merge(attn_args a)
+/* The first n splits of a group, all loaded before the first is used. */
+DEVICE merged merge_group(const float *part, size_t step, int d, int c, int n)
 {
+    merged p[GROUP_SPLITS], s = {-INFINITY, 0.0f, 0.0f};
+    UNROLL for (int j = 0; j < GROUP_SPLITS; j++)
+    {
+        const float *at = part + (size_t)j * step;
+        p[j].m = j < n ? at[d] : -INFINITY;
+        p[j].l = j < n ? at[d + 1] : 0.0f;
+        p[j].o = j < n ? at[c] : 0.0f;
+    }
+    UNROLL for (int j = 0; j < GROUP_SPLITS; j++) merge_into(s, p[j]);
+    return s;
+}
+
+/* Merges the splits of a sequence.  Grid (sequences, KV heads, parts of a KV head's rows x dims); the
+ * threads of a block are (group, row x dim), so that `lanes` groups are merged at a time; then the
+ * first lane's thread adds their sums.  Bound by latency: few splits, or few blocks. */
+KERNEL(MERGE_THREADS, 4) attention_merge(attn_args a)
+{
+    SHARED(merged, sums, [MERGE_THREADS]);
     pdl_wait();
     int seq = (int)blockIdx.x, g = (int)blockIdx.y, h0, n_h = heads_of(a, g, &h0);
-    int before = count_splits(a, seq), n = splits_of(a, seq);
+    int before = count_splits(a, seq), n = splits_of(a, seq), lanes = 1;
     if (a.q_start[seq + 1] - a.q_start[seq] != 1 || count_splits(a, a.n_seqs) > a.n_part)
         return;
-    size_t row_size = (size_t)(a.d + 2), step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
-    for (int i = (int)(blockIdx.z * MERGE_THREADS + threadIdx.x); i < n_h * a.d;
-         i += (int)gridDim.z * MERGE_THREADS) {
-        int r = i / a.d, c = i % a.d;
+    while (lanes < MERGE_LANES && lanes * GROUP_SPLITS < n)
+        lanes *= 2;
+    const int per = MERGE_THREADS / lanes, lane = (int)threadIdx.x / per;
+    const size_t row_size = (size_t)(a.d + 2);
+    const size_t step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
+    for (int i0 = (int)blockIdx.z * per; i0 < n_h * a.d; i0 += (int)gridDim.z * per) {
+        const int i = i0 + (int)threadIdx.x % per, r = i / a.d, c = i % a.d;
+        const bool real = i < n_h * a.d;
         const float *part =
             a.part + ((size_t)before * (size_t)a.n_kv + (size_t)g) * (size_t)a.q_per_kv * row_size +
-            (size_t)r * row_size;
-        float m = -INFINITY, l = 0.0f, o = 0.0f;
-        NO_UNROLL
-        for (int j0 = 0; j0 < n; j0 += MERGE_AT_ONCE, part += MERGE_AT_ONCE * step) {
-            split_parts p;
-            load_parts(p, part, step, a.d, c, n - j0);
-            UNROLL for (int j = 0; j < MERGE_AT_ONCE; j++)
-            {
-                float fa, fb;
-                merge_factors(m, l, p.m[j], p.l[j], &fa, &fb);
-                o = merge_one(o, p.o[j], fa, fb);
+            (size_t)(real ? r : 0) * row_size;
+        merged s = {-INFINITY, 0.0f, 0.0f};
+        for (int first = 0; first < n; first += lanes * GROUP_SPLITS) {
+            const int j = first + lane * GROUP_SPLITS;
+            const merged mine =
+                merge_group(part + (size_t)j * step, step, a.d, real ? c : 0, n - j);
+            if (lanes == 1) {
+                merge_into(s, mine);
+                continue;
             }
+            SYNC_THREADS(); /* the sums before have been read */
+            sums[threadIdx.x] = mine;
+            SYNC_THREADS(); /* the groups' sums are written */
+            for (int k = 0; lane == 0 && k < lanes; k++)
+                merge_into(s, sums[k * per + (int)threadIdx.x]);
         }
-        a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
-              (size_t)c] = finish(o, l);
+        if (real && lane == 0)
+            a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
+                  (size_t)c] = finish(s.o, s.l);
     }
 }
 
@@ -407,8 +487,8 @@ KERNEL(MERGE_THREADS, 8) attention_merge(attn_args a)
 /* A KV head's rows are cut into parts where sequences and heads alone leave the device empty. */
 static dim3 merge_grid(const struct backend *be, const attn_args &a)
 {
-    int32_t most = blocks_for((int64_t)a.q_per_kv * a.d, MERGE_THREADS);
-    int32_t wanted = blocks_for((int64_t)be->n_sm * 8, (int64_t)a.n_seqs * a.n_kv);
+    int32_t most = blocks_for((int64_t)a.q_per_kv * a.d, MERGE_THREADS / MERGE_LANES);
+    int32_t wanted = blocks_for((int64_t)be->n_sm * 4, (int64_t)a.n_seqs * a.n_kv);
     return dim3((unsigned)a.n_seqs, (unsigned)a.n_kv, (unsigned)(wanted < most ? wanted : most));
 }
 
@@ -417,21 +497,31 @@ static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t m
 {
     int n_dv = (a.d + DV - 1) / DV;
     unsigned heads = (unsigned)(a.n_kv * n_dv);
-    a.part = (float *)be->scratch->data;
-    a.n_part =
-        (int64_t)(be->scratch->bytes / sizeof(float)) / ((int64_t)a.n_kv * a.q_per_kv * (a.d + 2));
+    size_t smem = smem_bytes(a.d, 1, STAGES), outer = (size_t)be->n_sm * DECODE_OUTER_BYTES;
+    int32_t at_once, slots = (int32_t)(outer / outer_bytes(DV, 1));
+    TRY(cuda_blocks_at_once(be, kernel_address(attention_decode<F16, DV, STAGES>), 32, smem,
+                            &at_once));
+    if ((int32_t)heads > slots || outer > be->scratch->bytes)
+        FAIL(ST_UNSUPPORTED,
+             "attention over %d key heads of %d: the CUDA backend's scratch memory "
+             "has room for the sums of %d blocks",
+             a.n_kv, a.d, slots);
+    a.outer = (float *)be->scratch->data;
+    a.part = a.outer + outer / sizeof(float);
+    a.n_part = (int64_t)((be->scratch->bytes - outer) / sizeof(float)) /
+               ((int64_t)a.n_kv * a.q_per_kv * (a.d + 2));
     int64_t pairs = (int64_t)a.n_seqs * ((max_kv + SPLIT - 1) / SPLIT);
-    int32_t turns = blocks_for((int64_t)be->n_sm * BLOCKS_PER_SM, heads);
+    int64_t turns = (at_once < slots ? at_once : slots) / (int32_t)heads;
+    turns = turns > 0 ? turns : 1;
     dim3 grid((unsigned)(pairs < turns ? pairs : turns), heads);
-    TRY(LAUNCH_DEPENDENT(be, (attention_decode<F16, DV, STAGES>), grid, 32,
-                         smem_bytes(a.d, 1, STAGES), a, n_dv));
+    TRY(LAUNCH_DEPENDENT(be, (attention_decode<F16, DV, STAGES>), grid, 32, smem, a, n_dv));
     TRY(LAUNCH_DEPENDENT(be, attention_merge, merge_grid(be, a), MERGE_THREADS, 0, a));
-    if (max_q < 2 && pairs <= a.n_part)
+    if (max_q < 2)
         return ST_OK;
     grid = dim3((unsigned)blocks_for((int64_t)max_q * a.q_per_kv, WARPS * ROWS), heads,
                 (unsigned)a.n_seqs);
     return LAUNCH_DEPENDENT(be, (attention_prefill<F16, DV, WARPS, STAGES>), grid, WARPS * 32,
-                            smem_bytes(a.d, WARPS, STAGES), a, n_dv);
+                            smem_bytes(a.d, WARPS, STAGES) + outer_bytes(DV, WARPS), a, n_dv);
 }
 
 /* By the head's size: wide heads have less room in shared memory. */
@@ -490,5 +580,10 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
     if (a.kv_type == DT_F32)
         return attention_f32_run(be, a, st->n_tokens);
     assert(a.q_per_kv <= ROWS); /* max_per_kv of info: refused at load */
+    if ((int64_t)kv.k.rows * a.n_kv > INT32_MAX)
+        FAIL(ST_UNSUPPORTED,
+             "a KV cache of %d tokens and %d heads: the CUDA backend counts them in "
+             "31 bits",
+             kv.k.rows, a.n_kv);
     return a.kv_type == DT_F16 ? run_type<true>(be, a, st) : run_type<false>(be, a, st);
 }

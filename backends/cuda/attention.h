@@ -18,7 +18,8 @@ struct attn_args {
     const int32_t *pos, *q_start, *kv_len, *table;
     int32_t table_stride, block_len, n_seqs;
     float *part;    /* decode: [splits of all sequences, n_kv, q_per_kv, d + 2] */
-    int64_t n_part; /* room for that many (split, KV head) */
+    int64_t n_part; /* room for that many splits */
+    float *outer;   /* decode: [blocks, rows, dims] sums of groups, where the splits have no room */
 };
 
 /* Query heads [*h0, *h0 + result) of this rank read KV head g. */

@@ -8,6 +8,7 @@
 enum {
     TILE = 32,             /* keys of a tile */
     SPLIT = 128,           /* keys of a split */
+    GROUP_SPLITS = 8,      /* splits of a group */
     ROWS = ATTENTION_ROWS, /* rows of a warp */
     PAD = 8, /* elements between rows in shared memory: rows begin in different banks */
 };
@@ -33,35 +34,97 @@ DEVICE uint4 load_8(const attn_args &a, const void *base, int64_t row, int g, in
                  h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16};
 }
 
-/* Keys [key0, key0 + TILE) of head g into dst [TILE][pitch]; zeros from kv_len on.  All threads of
- * the block; asynchronous where the cache has the type of the tile. */
-DEVICE void load_tile(const attn_args &a, const void *base, const int32_t *blocks, int kv_len,
-                      int g, int key0, uint16_t *dst, int pitch, int d_pad)
+/* Where the keys of a tile are, lane i that of key i: the last one's place beyond the end. */
+struct tile_keys {
+    int32_t row; /* of (cache row, KV head), below 2^31: run's check */
+    int n;       /* keys of the tile that exist, any number */
+};
+
+DEVICE tile_keys keys_of(const attn_args &a, const int32_t *blocks, int kv_len, int g, int key0)
 {
-    int chunks = d_pad / 8;
-    bool direct = (a.kv_type == DT_F16 || a.kv_type == DT_BF16) && a.d % 8 == 0;
-    NO_UNROLL
-    for (int i = (int)threadIdx.x; i < TILE * chunks; i += (int)blockDim.x) {
-        int key = key0 + i / chunks, c = i % chunks * 8;
-        uint16_t *to = dst + i / chunks * pitch + c;
-        if (key >= kv_len || c >= a.d) {
-            st_128(to, uint4{0, 0, 0, 0});
-        } else if (direct) {
-            size_t at = (size_t)(cache_row(a, blocks, key) * a.n_kv + g) * (size_t)a.d + (size_t)c;
-            cp_async_16(to, (const uint16_t *)base + at);
-        } else {
-            st_128(to, load_8(a, base, cache_row(a, blocks, key), g, c));
+    const int key = key0 + lane_id() < kv_len ? key0 + lane_id() : kv_len - 1;
+    return {(int32_t)(cache_row(a, blocks, key) * a.n_kv + g), kv_len - key0};
+}
+
+enum { SECTION = 64 }; /* dims that are copied at a time: 128 bytes, or 64 of 8-bit entries */
+
+/* Entries of 16 bits: eight lanes copy a section of a key, asynchronously. */
+template <int WARPS>
+DEVICE void copy_keys(const attn_args &a, const tile_keys &keys, uint16_t *k, uint16_t *v,
+                      int pitch, int sections)
+{
+    const int c = lane_id() % 8 * 8, row_bytes = 2 * a.d;
+    const char *base_k = (const char *)a.k + 2 * c, *base_v = (const char *)a.v + 2 * c;
+    UNROLL
+    for (int i = 0; i < TILE / 4 / WARPS; i++) {
+        const int key = (i * WARPS + warp_id() % WARPS) * 4 + lane_id() / 8;
+        const int64_t from = (int64_t)shfl(keys.row, key) * row_bytes;
+        uint16_t *to_k = k + key * pitch + c, *to_v = v + key * pitch + c;
+        UNROLL
+        for (int s = 0; s < sections; s++) {
+            const bool real = key < keys.n && s * SECTION + c < a.d;
+            cp_async_16(to_k + s * SECTION, base_k + from + s * SECTION * 2, real);
+            cp_async_16(to_v + s * SECTION, base_v + from + s * SECTION * 2, real);
         }
     }
 }
 
-/* Scales of the tile's keys; 0 from kv_len on. */
-DEVICE void load_scales(const attn_args &a, const float *scale, const int32_t *blocks, int kv_len,
-                        int g, int key0, float *dst)
+/* Two 8-bit entries, the lower half of a word, as bf16: exact. */
+DEVICE uint32_t widen_2(uint32_t w, bool e4m3)
 {
+    if (e4m3)
+        return pack_bf16(f32_of_e4m3((uint8_t)w), f32_of_e4m3((uint8_t)(w >> 8)));
+    return pack_bf16((float)(int32_t)(int8_t)w, (float)(int32_t)(int8_t)(w >> 8));
+}
+
+DEVICE uint4 widen_8(uint32_t lo, uint32_t hi, bool e4m3)
+{
+    return uint4{widen_2(lo, e4m3), widen_2(lo >> 16, e4m3), widen_2(hi, e4m3),
+                 widen_2(hi >> 16, e4m3)};
+}
+
+/* Entries of 8 bits: four lanes load a section of a key, 16 bytes each. */
+template <int WARPS>
+DEVICE void widen_keys(const attn_args &a, const tile_keys &keys, const void *base, uint16_t *to,
+                       int pitch, int sections)
+{
+    enum { AT_ONCE = TILE / 8 / WARPS };
+    const int c = lane_id() % 4 * 16;
+    const bool e4m3 = a.kv_type == DT_E4M3;
     NO_UNROLL
-    for (int i = (int)threadIdx.x; i < TILE; i += (int)blockDim.x)
-        dst[i] = key0 + i < kv_len ? scale[cache_row(a, blocks, key0 + i) * a.n_kv + g] : 0.0f;
+    for (int s = 0; s < sections; s++) {
+        uint4 u[AT_ONCE];
+        UNROLL
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int key = (i * WARPS + warp_id() % WARPS) * 8 + lane_id() / 4;
+            const int64_t from = (int64_t)shfl(keys.row, key) * a.d + s * SECTION + c;
+            u[i] = key < keys.n && s * SECTION + c < a.d ? ld_128((const uint8_t *)base + from)
+                                                         : uint4{0, 0, 0, 0};
+        }
+        UNROLL
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int key = (i * WARPS + warp_id() % WARPS) * 8 + lane_id() / 4;
+            uint16_t *at = to + key * pitch + s * SECTION + c;
+            st_128(at, widen_8(u[i].x, u[i].y, e4m3));
+            st_128(at + 8, widen_8(u[i].z, u[i].w, e4m3));
+        }
+    }
+}
+
+/* Heads whose size is no multiple of 16 bytes, element by element. */
+DEVICE void load_elements(const attn_args &a, const void *base, const int32_t *blocks, int kv_len,
+                          int g, int key0, uint16_t *dst, int pitch, int d_pad)
+{
+    int chunks = d_pad / 8;
+    NO_UNROLL
+    for (int i = (int)threadIdx.x; i < TILE * chunks; i += (int)blockDim.x) {
+        int key = key0 + i / chunks, c = i % chunks * 8;
+        uint16_t *to = dst + i / chunks * pitch + c;
+        if (key >= kv_len || c >= a.d)
+            st_128(to, uint4{0, 0, 0, 0});
+        else
+            st_128(to, load_8(a, base, cache_row(a, blocks, key), g, c));
+    }
 }
 
 struct tile {
@@ -227,6 +290,51 @@ template <int DV> DEVICE void merge(rows_state<DV> &s, const rows_state<DV> &par
         UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 2 * r; i < 2 * r + 2; i++)
             s.o[n][i] = merge_one(s.o[n][i], part.o[n][i], a, b);
     }
+}
+
+/* The groups before, of a thread of `threads`: m and l here, o in memory, [DV / 8 * 4][threads], which
+ * no other thread touches.  n: how many there were. */
+struct outer_state {
+    float m[2], l[2];
+    float *o;
+    int n, threads;
+};
+
+DEVICE float *outer_at(const outer_state &s, int i)
+{
+    return s.o + (size_t)i * (size_t)s.threads + threadIdx.x;
+}
+
+/* The first group is taken as it is. */
+template <int DV> DEVICE void push_group(outer_state &s, const rows_state<DV> &group)
+{
+    UNROLL for (int r = 0; r < 2; r++)
+    {
+        float a = 0.0f, b = 1.0f;
+        if (s.n == 0) {
+            s.m[r] = group.m[r];
+            s.l[r] = group.l[r];
+        } else {
+            merge_factors(s.m[r], s.l[r], group.m[r], group.l[r], &a, &b);
+        }
+        UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 2 * r; i < 2 * r + 2; i++)
+        {
+            float *o = outer_at(s, n * 4 + i);
+            *o = s.n == 0 ? group.o[n][i] : merge_one(*o, group.o[n][i], a, b);
+        }
+    }
+    s.n++;
+}
+
+template <int DV> DEVICE void take_groups(const outer_state &s, rows_state<DV> &out)
+{
+    UNROLL for (int r = 0; r < 2; r++)
+    {
+        out.m[r] = s.m[r];
+        out.l[r] = s.l[r];
+    }
+    UNROLL for (int n = 0; n < DV / 8; n++) UNROLL for (int i = 0; i < 4; i++) out.o[n][i] =
+        *outer_at(s, n * 4 + i);
 }
 
 #endif

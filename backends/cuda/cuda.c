@@ -133,7 +133,8 @@ static void cuda_info(struct backend *be, struct backend_info *out)
     };
     snprintf(out->bus, sizeof out->bus, "%s", bus);
     write_uuid(&prop.uuid, out->uuid);
-    snprintf(out->matrix, sizeof out->matrix, "sm%d%d-mma", prop.major, prop.minor);
+    snprintf(out->matrix, sizeof out->matrix, "sm%d%d-mma%d", prop.major, prop.minor,
+             CUDA_CONTRACT);
     snprintf(out->device, sizeof out->device, "CUDA %d %.60s, sm_%d%d", be->device, prop.name,
              prop.major, prop.minor);
 }

@@ -10,16 +10,20 @@ extern "C" {
 #endif
 #include "backends/backend.h"
 #include "backends/cuda/k_layout.h"
+#include "backends/cuda/quant_layout.h"
 
 enum {
+    CUDA_CONTRACT = 2, /* raise it with every change of a bit of this backend alone */
     N_EVENTS = 16,
-    STAGING_BYTES = 16 << 20, /* pinned memory through which host data goes */
-    SCRATCH_BYTES = 96 << 20, /* of the device, for one op at a time */
-    ROW_PAD = 16,             /* rows of a matrix in memory are a multiple of this */
-    ATTENTION_ROWS = 16,      /* query heads that share a KV head: one matrix fragment */
-    KNOWN_KERNELS = 256,      /* kernels whose attributes are remembered */
-    N_ENQUEUED = 256,         /* names of kernels that are remembered for faults */
+    STAGING_BYTES = 16 << 20,      /* pinned memory through which host data goes */
+    SCRATCH_BYTES = 96 << 20,      /* of the device, for one op at a time */
+    ROW_PAD = 16,                  /* rows of a matrix in memory are a multiple of this */
+    DECODE_OUTER_BYTES = 64 << 10, /* of it, for each multiprocessor: attention.cu */
+    ATTENTION_ROWS = 16,           /* query heads that share a KV head: one matrix fragment */
+    KNOWN_KERNELS = 256,           /* kernels whose attributes are remembered */
+    N_ENQUEUED = 256,              /* names of kernels that are remembered for faults */
     SUSPECTS_BYTES = 240,
+    N_WEIGHT_PARTS = 3, /* of struct weight_src */
 };
 
 struct buf {
@@ -36,7 +40,7 @@ struct pool {
     size_t bytes, used;
 };
 
-/* matrix: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32;
+/* matrix of floats: [n_pad, k_pad] row-major in dtype, columns as k_layout says, else zeros; vector: [k] f32;
  * stack: n_stacked matrices one after the other. */
 struct weight {
     bool vector;
@@ -47,12 +51,22 @@ struct weight {
     struct k_layout k_layout;
     struct buf *data; /* NULL: no elements */
     struct buf *bias; /* [n_pad] f32, or NULL */
+    /* Quantised: [n_pad / QUANT_PANEL] panels, from element `skip` of a block on.  Else NULL. */
+    const struct quant_type *quant;
+    struct quant_place place;
+    int32_t skip;
+    /* Rows of several types of which one is quantised: a weight for each, and no data here. */
+    int32_t n_parts;
+    struct weight *part[N_WEIGHT_PARTS];
 };
 
-/* Whether the loaded code of a kernel has pdl_wait's instructions. */
+/* What is known of a kernel: does the loaded code have pdl_wait's instructions? */
 struct known_kernel {
     const void *kernel; /* NULL: a free place */
     bool waits;
+    /* Blocks of that many threads and bytes which a multiprocessor runs at once; 0: not asked. */
+    int32_t blocks, threads;
+    size_t dyn_smem;
 };
 
 struct backend {
@@ -95,6 +109,9 @@ MUST_CHECK enum status cuda_failed(const char *file, int line, const char *what,
 /* launch.c */
 /* May this kernel be launched before its predecessor has ended?  Only where its code waits. */
 bool cuda_may_begin_early(struct backend *be, const void *kernel);
+/* Blocks that the whole device runs at once, at least one for each multiprocessor. */
+MUST_CHECK enum status cuda_blocks_at_once(struct backend *be, const void *kernel, int threads,
+                                           size_t dyn_smem, int32_t *out);
 /* The end of LAUNCH: names the kernel when it failed, and those that are under way. */
 MUST_CHECK enum status cuda_launched(struct backend *be, const char *kernel, cudaError_t e);
 /* `what` (a constant) has been enqueued: a kernel, a graph. */
@@ -205,6 +222,12 @@ enum status cuda_soft_cap(struct backend *be, struct view x, float cap);
 enum status cuda_activate(struct backend *be, enum act act, struct view x, struct view out);
 enum status cuda_add(struct backend *be, struct view dst, struct view src, float scale);
 enum status cuda_gather(struct backend *be, struct view x, struct view row, struct view out);
+
+/* linear_quant.c */
+MUST_CHECK enum status cuda_linear_quant(struct backend *be, const struct weight *w, struct view x,
+                                         struct view out);
+MUST_CHECK enum status cuda_embed_quant(struct backend *be, const struct weight *table,
+                                        int32_t first_id, struct view ids, struct view out);
 
 /* linear.c */
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);

@@ -35,11 +35,21 @@
  *                                   b[1] at k + 8; d[0], d[1] row g, columns 2t and 2t + 1; d[2],
  *                                   d[3] row g + 8
  *
+ *   mma_m16n8k32_s8(int32_t (&d)[4], a[4], b[2]), mma_m16n8k16_s8(d, a[2], b)
+ *                                   the same of int8, four in a register, exact: a[0] row g, a[1]
+ *                                   row g + 8, k 4t to 4t + 3; a[2], a[3] at k + 16; b[0] column g,
+ *                                   k 4t to 4t + 3; b[1] at k + 16; d as above
+ *
+ *   int32_t dp4a(a, b, c)           c + the four products of int8 of a and b
+ *   uint32_t byte_perm(a, b, pick)  byte i is byte (pick >> 4 i & 7) of the eight of b:a; bit 3 of
+ *                                   each is 0
+ *   float widen_f16(h)              exact
  *   uint32_t pack_bf16(lo, hi), pack_f16(lo, hi)   f32 rounded to nearest even, two in a register
  *
  * Memory:
  *   uint4 ld_stream_128(p)          16 aligned bytes that are read once and by no kernel written
  *                                   meanwhile (no L1)
+ *   uint2 ld_stream_64(p), uint32_t ld_stream_32(p)   likewise, aligned to their size
  *   uint4 ld_128(p), st_128(p, v)   16 aligned bytes, global or shared
  *   cp_async_16(smem, global, real = true)   16 aligned bytes; real false: zeros, nothing is read
  *   cp_async_commit(), cp_async_wait<N>()    N: committed groups that may be still under way; then

@@ -90,6 +90,22 @@ DEVICE uint4 ld_stream_128(const void *p)
     return v;
 }
 
+DEVICE uint2 ld_stream_64(const void *p)
+{
+    uint2 v;
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(v.x), "=r"(v.y)
+                 : "l"(p));
+    return v;
+}
+
+DEVICE uint32_t ld_stream_32(const void *p)
+{
+    uint32_t v;
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+
 DEVICE uint4 ld_128(const void *p)
 {
     return *(const uint4 *)p;
@@ -179,6 +195,39 @@ DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint3
 DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     GPU_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+}
+
+DEVICE void mma_m16n8k32_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+        " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+DEVICE void mma_m16n8k16_s8(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32"
+        " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+
+DEVICE int32_t dp4a(uint32_t a, uint32_t b, int32_t c)
+{
+    return __dp4a((int32_t)a, (int32_t)b, c);
+}
+
+DEVICE uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t pick)
+{
+    return __byte_perm(a, b, pick);
+}
+
+DEVICE float widen_f16(uint16_t h)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
 }
 
 DEVICE uint32_t pack_bf16(float lo, float hi)

@@ -21,17 +21,47 @@ static bool code_waits(const void *kernel)
     return false;
 }
 
-bool cuda_may_begin_early(struct backend *be, const void *kernel)
+/* NULL: more kernels than places. */
+static struct known_kernel *known_of(struct backend *be, const void *kernel)
 {
     size_t at = (size_t)((uintptr_t)kernel >> 4) % KNOWN_KERNELS;
     for (size_t i = 0; i < KNOWN_KERNELS; i++, at = (at + 1) % KNOWN_KERNELS) {
         struct known_kernel *k = &be->known[at];
         if (!k->kernel)
-            *k = (struct known_kernel){kernel, code_waits(kernel)};
+            *k = (struct known_kernel){.kernel = kernel, .waits = code_waits(kernel)};
         if (k->kernel == kernel)
-            return k->waits;
+            return k;
     }
-    return code_waits(kernel); /* more kernels than places */
+    return NULL;
+}
+
+bool cuda_may_begin_early(struct backend *be, const void *kernel)
+{
+    const struct known_kernel *k = known_of(be, kernel);
+    return k ? k->waits : code_waits(kernel);
+}
+
+enum status cuda_blocks_at_once(struct backend *be, const void *kernel, int threads,
+                                size_t dyn_smem, int32_t *out)
+{
+    struct known_kernel *k = known_of(be, kernel);
+    int n;
+    if (k && k->blocks > 0 && k->threads == threads && k->dyn_smem == dyn_smem) {
+        *out = k->blocks * be->n_sm;
+        return ST_OK;
+    }
+    if (dyn_smem > 48 * 1024) /* as gpu_launch does: else the driver counts none */
+        CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)dyn_smem));
+    CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, dyn_smem));
+    n = n > 0 ? n : 1; /* a kernel that does not fit says so when it is launched */
+    if (k) {
+        k->blocks = n;
+        k->threads = threads;
+        k->dyn_smem = dyn_smem;
+    }
+    *out = n * be->n_sm;
+    return ST_OK;
 }
 
 void cuda_enqueued(struct backend *be, const char *what)

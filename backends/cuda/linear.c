@@ -74,12 +74,28 @@ static enum status run_blocks(struct backend *be, struct linear_job job)
     return ST_OK;
 }
 
+/* Each part's rows of the matrix are columns of out. */
+static enum status run_parts(struct backend *be, const struct weight *w, struct view x,
+                             struct view out)
+{
+    for (int32_t i = 0; i < w->n_parts; i++) {
+        out.cols = w->part[i]->n;
+        TRY(cuda_linear(be, w->part[i], x, out));
+        out.off += (size_t)out.cols * sizeof(float);
+    }
+    return ST_OK;
+}
+
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out)
 {
     assert(!w->vector && !w->n_stacked && x.cols == w->k && out.cols == w->n && x.rows == out.rows);
     struct linear_job job;
     if (x.rows == 0 || w->n == 0)
         return ST_OK;
+    if (w->n_parts > 0)
+        return run_parts(be, w, x, out);
+    if (w->quant)
+        return cuda_linear_quant(be, w, x, out);
     job = linear_job_of(w, x, out);
     if (w->dtype == DT_F32)
         return linear_f32(be, &job);

@@ -6,6 +6,7 @@
  *   4. a token's experts and slices are added.
  * The launches depend on T alone, so a recorded step serves any choice of experts. */
 #include "backends/cuda/moe_kernels.h"
+#include "backends/cuda/quant_kernels.h"
 
 enum {
     MAX_PAIRS = 16384,      /* of a chunk: bounds the scratch */
@@ -120,6 +121,8 @@ static struct view scratch_view(const struct chunk *c, size_t at, int32_t rows, 
 static int32_t tile_rows_of(const struct chunk *c, const struct weight *w)
 {
     int32_t mean = n_pairs(c) / c->ml->n_experts;
+    if (w->quant)
+        return MOE_ROWS_TILE;
     if (w->dtype == DT_F32)
         return MOE_F32_TILE;
     if (mean <= MOE_ROWS_TILE)
@@ -163,10 +166,54 @@ static enum status run_product(struct backend *be, const struct moe_product *p)
     return p->groups.tile_rows == MOE_ROWS_TILE ? moe_rows(be, p) : moe_tiles(be, p);
 }
 
+/* Quantised: the records of x are in the shared memory of the room, then up [pairs, ffn]. */
+static size_t records_bytes(const struct weight *w, size_t pairs)
+{
+    size_t groups = (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
+    return round_up_size(pairs * groups * QUANT_RECORD, ALIGN);
+}
+
+static bool quant_fits(const struct moe_layer *ml, int32_t n_tokens)
+{
+    size_t pairs = (size_t)n_tokens * (size_t)ml->top_k;
+    struct room r = room_of(ml, n_tokens);
+    return records_bytes(ml->gate_up, pairs) + pairs * (size_t)ml->ffn * sizeof(float) <=
+               r.shared_bytes &&
+           records_bytes(ml->down, pairs) <=
+               r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed;
+}
+
+static struct quant_experts experts_of(const struct chunk *c, const struct weight *w, struct view x,
+                                       struct view out, char *packed)
+{
+    struct quant_experts e = {.job = quant_job_of(w, x, out),
+                              .groups = c->groups,
+                              .expert_bytes =
+                                  (size_t)w->n_pad / QUANT_PANEL * w->place.panel_bytes};
+    e.job.n_tokens = n_pairs(c);
+    e.job.packed = (unsigned char *)packed;
+    return e;
+}
+
+static enum status run_gate_up_quant(struct backend *be, struct chunk *c, struct view hidden)
+{
+    const struct weight *w = c->ml->gate_up;
+    TRY(sort_pairs(be, c, tile_rows_of(c, w)));
+    struct quant_experts e = experts_of(c, w, c->x, hidden, c->memory + c->room.shared);
+    e.job.rows = c->groups.token;
+    e.up = (float *)(void *)(c->memory + c->room.shared + records_bytes(w, (size_t)n_pairs(c)));
+    e.ffn = c->ml->ffn;
+    TRY(quant_pack(be, &e.job));
+    TRY(quant_moe(be, &e));
+    return quant_moe_act(be, &e, c->ml->act);
+}
+
 /* x -> hidden */
 static enum status run_gate_up(struct backend *be, struct chunk *c, struct view hidden)
 {
     char *packed = c->memory + c->room.shared;
+    if (c->ml->gate_up->quant)
+        return run_gate_up_quant(be, c, hidden);
     TRY(sort_pairs(be, c, tile_rows_of(c, c->ml->gate_up)));
     struct moe_product p = product_of(c, c->ml->gate_up, c->x, hidden);
     p.hidden = true;
@@ -187,14 +234,29 @@ static int32_t columns_at_once(const struct chunk *c)
     return fit < (size_t)D ? (int32_t)fit : D;
 }
 
+/* Rows [col, col + n) of every expert's matrix; col is a multiple of MOE_SUMS_COLS. */
+static enum status run_rows_of_down(struct backend *be, const struct chunk *c, struct moe_product p,
+                                    struct quant_experts *quant, int32_t col, int32_t n)
+{
+    const struct weight *down = c->ml->down;
+    if (down->quant) {
+        struct quant_experts e = *quant;
+        e.job.m.w += (size_t)col / QUANT_PANEL * down->place.panel_bytes;
+        e.job.m.n = n;
+        return quant_moe(be, &e);
+    }
+    p.job.w = (const char *)p.job.w + (size_t)col * (size_t)down->k_pad * dtype_size(p.job.dtype);
+    p.job.n = n;
+    return run_product(be, &p);
+}
+
 /* Columns [col, col + n) of out */
-static enum status run_columns(struct backend *be, const struct chunk *c, struct moe_product p,
+static enum status run_columns(struct backend *be, const struct chunk *c,
+                               const struct moe_product *product, struct quant_experts *quant,
                                int32_t col, int32_t n)
 {
-    p.job.w =
-        (const char *)p.job.w + (size_t)col * (size_t)c->ml->down->k_pad * dtype_size(p.job.dtype);
-    p.job.n = n;
-    TRY(run_product(be, &p));
+    struct moe_product p = *product;
+    TRY(run_rows_of_down(be, c, p, quant, col, n));
     struct moe_sums s = {.part = p.job.out,
                          .row = c->groups.row,
                          .weights = view_f32(c->weights),
@@ -220,10 +282,15 @@ static enum status run_down(struct backend *be, struct chunk *c, struct view hid
     struct moe_product p = product_of(c, down, hidden, parts);
     p.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
     p.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
-    if (p.job.dtype != DT_F32)
+    struct quant_experts quant = {0};
+    if (down->quant) {
+        quant = experts_of(c, down, hidden, parts, c->memory + c->room.packed);
+        TRY(quant_pack(be, &quant.job));
+    } else if (p.job.dtype != DT_F32) {
         TRY(linear_pack(be, &p.job));
+    }
     for (int32_t col = 0; col < D; col += most)
-        TRY(run_columns(be, c, p, col, D - col < most ? D - col : most));
+        TRY(run_columns(be, c, &p, &quant, col, D - col < most ? D - col : most));
     return ST_OK;
 }
 
@@ -246,8 +313,15 @@ enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct 
     assert((size_t)scratch.cols * sizeof(float) >= cuda_moe_scratch(be, ml, x.rows));
     if (ml->ffn == 0) /* this rank has no columns */
         return cuda_zero(be, out);
+    bool quant = ml->gate_up->quant || ml->down->quant;
     for (int32_t row = 0, n; row < x.rows; row += n) {
         n = chunk_of(ml, x.rows - row);
+        while (quant && n > 1 && !quant_fits(ml, n))
+            n = (n + 1) / 2;
+        if (quant && !quant_fits(ml, n))
+            FAIL(ST_UNSUPPORTED,
+                 "experts of %d x %d: the CUDA backend has no room for quantised ones", ml->hidden,
+                 ml->ffn);
         struct chunk c = {.ml = ml,
                           .x = rows_from(x, row, n),
                           .ids = rows_from(ids, row, n),

@@ -93,6 +93,11 @@ extern "C" enum status cuda_embed(struct backend *be, const struct weight *table
     assert(ids.rows == out.rows && ids.cols == 1 && out.cols == table->k);
     if (nothing(out))
         return ST_OK;
+    if (table->n_parts > 0)
+        FAIL(ST_UNSUPPORTED, "an embedding of several types of which one is quantised: the CUDA "
+                             "backend has none");
+    if (table->quant)
+        return cuda_embed_quant(be, table, first_id, ids, out);
     switch (table->dtype) {
     case DT_F16:
         return EMBED(DT_F16);

@@ -6,9 +6,11 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/launch.c
   ${INGOT_CUDA_DIR}/linear.c
   ${INGOT_CUDA_DIR}/linear_lt.c
+  ${INGOT_CUDA_DIR}/linear_quant.c
   ${INGOT_CUDA_DIR}/memory.c
   ${INGOT_CUDA_DIR}/moe.c
   ${INGOT_CUDA_DIR}/pool.c
+  ${INGOT_CUDA_DIR}/quant_layout.c
   ${INGOT_CUDA_DIR}/reserve.c
   ${INGOT_CUDA_DIR}/weight.c)
 # Finds cuBLASLt at run time; the emulator has its own.
@@ -29,4 +31,8 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/attention.cu
   ${INGOT_CUDA_DIR}/attention_f32.cu
   ${INGOT_CUDA_DIR}/qkv.cu
+  ${INGOT_CUDA_DIR}/quant_experts.cu
+  ${INGOT_CUDA_DIR}/quant_pack.cu
+  ${INGOT_CUDA_DIR}/quant_rows.cu
+  ${INGOT_CUDA_DIR}/quant_tiles.cu
   ${INGOT_CUDA_DIR}/rows.cu)

@@ -5,6 +5,43 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "common/checked.h"
+#include "common/quant.h"
+
+/* The part's type where it is quantised, else NULL. */
+static const struct quant_type *quant_of(const struct weight_part *p)
+{
+    return quant_type_of(p->dtype);
+}
+
+/* Parts [first, result) are rows of one matrix in memory: all floats, or quantised alike. */
+static int32_t end_of_run(const struct weight_src *src, int32_t first)
+{
+    const struct weight_part *p = &src->part[first];
+    int32_t i = first + 1;
+    for (; i < src->n_parts; i++) {
+        const struct weight_part *o = &src->part[i];
+        if (quant_of(p) ? o->dtype != p->dtype || o->skip != p->skip : quant_of(o) != NULL)
+            break;
+    }
+    return i;
+}
+
+/* Must its parts be matrices of their own? */
+static bool has_runs(const struct weight_src *src)
+{
+    return !src->vector && end_of_run(src, 0) < src->n_parts;
+}
+
+/* The source of the run of parts from `first` on; returns its end. */
+static int32_t source_of_run(const struct weight_src *src, int32_t first, struct weight_src *out)
+{
+    int32_t end = end_of_run(src, first);
+    *out = *src;
+    out->n_parts = end - first;
+    for (int32_t i = first; i < end; i++)
+        out->part[i - first] = src->part[i];
+    return end;
+}
 
 /* Parts of one type stay in it; mixtures are widened to f32, which holds the same values. */
 static enum dtype stored_type(const struct weight_src *src)
@@ -19,7 +56,8 @@ static enum dtype stored_type(const struct weight_src *src)
 
 static size_t padded_rows(const struct weight_src *src)
 {
-    return src->vector ? 1 : round_up_size((size_t)weight_src_rows(src), ROW_PAD);
+    size_t pad = quant_of(&src->part[0]) ? QUANT_PANEL : ROW_PAD;
+    return src->vector ? 1 : round_up_size((size_t)weight_src_rows(src), pad);
 }
 
 /* A vector's elements follow each other. */
@@ -38,6 +76,10 @@ static size_t padded_cols(const struct weight_src *src)
 
 static size_t data_bytes(const struct weight_src *src)
 {
+    const struct quant_type *q = quant_of(&src->part[0]);
+    if (q)
+        return padded_rows(src) / QUANT_PANEL *
+               quant_place_of(q, src->part[0].skip, src->cols).panel_bytes;
     return padded_rows(src) * padded_cols(src) * dtype_size(stored_type(src));
 }
 
@@ -48,8 +90,15 @@ static size_t bias_bytes(const struct weight_src *src)
 
 size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
 {
-    (void)be;
-    return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
+    size_t bytes = 0;
+    struct weight_src run;
+    if (!has_runs(src))
+        return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
+    for (int32_t i = 0; i < src->n_parts;) {
+        i = source_of_run(src, i, &run);
+        bytes += cuda_weight_bytes(be, &run);
+    }
+    return bytes;
 }
 
 /* Of n_stacked matrices; 0: of one that is no stack. */
@@ -63,6 +112,9 @@ size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_
     (void)be;
     return round_up_size(all_bytes(src, n), ALLOC_ALIGN);
 }
+
+/* A panel of that many columns has less than 2^31 bytes. */
+enum { MAX_COLS = 1 << 25 };
 
 static bool is_float(enum dtype t)
 {
@@ -82,20 +134,31 @@ static enum status check_slices(const struct weight_src *src)
     return ST_OK;
 }
 
+/* Tensors are cut at one column, so their groups begin at the same ones. */
+static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
+{
+    const struct quant_form *f = quant_form(p->dtype);
+    if (!f)
+        return p->skip == 0;
+    for (int i = 0; i < src->n_parts; i++)
+        if (quant_of(&src->part[i]) && src->part[i].skip % QUANT_GROUP != p->skip % QUANT_GROUP)
+            return false;
+    return p->skip >= 0 && p->skip < f->block;
+}
+
 static enum status check_source(const struct weight_src *src)
 {
     if (src->n_parts < 1 || src->n_parts > (int)ARRAY_LEN(src->part))
         FAIL(ST_RANGE, "weight %s: %d parts", src->name, src->n_parts);
-    if (src->cols < 0 || src->cols > INT32_MAX - N_SLICES * K_STEP ||
-        weight_src_rows(src) > INT32_MAX - ROW_PAD)
+    if (src->cols < 0 || src->cols > MAX_COLS || weight_src_rows(src) > INT32_MAX - QUANT_PANEL)
         FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name,
              (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        if (!is_float(p->dtype))
-            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s weights (f32, f16, bf16)",
-                 src->name, dtype_name(p->dtype));
-        if (p->rows < 0 || p->skip != 0)
+        if (!is_float(p->dtype) && (src->vector || !quant_of(p)))
+            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s %s", src->name,
+                 dtype_name(p->dtype), src->vector ? "vectors" : "weights");
+        if (p->rows < 0 || !skip_fits(src, p))
             FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
         if (p->bias && !is_float(p->bias_dtype))
             FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name,
@@ -148,6 +211,36 @@ static enum status load_part(struct backend *be, const struct weight *w,
                       p->dtype);
         CUDA_TRY(cudaMemcpyAsync((char *)w->data->data + (at + row) * bytes, staged, n * bytes,
                                  cudaMemcpyHostToDevice, be->stream));
+    }
+    return ST_OK;
+}
+
+/* Rows [row, row + n) of the matrix, n <= QUANT_PANEL, as the first blocks of their shares. */
+static void rows_of(const struct weight_src *src, int32_t row, int32_t n, const char **rows)
+{
+    const struct weight_part *p = src->part;
+    for (int32_t i = 0; i < n; i++, row++) {
+        for (; row >= p->rows; p++)
+            row -= p->rows;
+        rows[i] = (const char *)p->data + (size_t)row * p->row_bytes;
+    }
+}
+
+/* All rows of a quantised matrix, panel by panel. */
+static enum status load_panels(struct backend *be, const struct weight_src *src,
+                               const struct weight *w, char *to)
+{
+    size_t bytes = w->place.panel_bytes;
+    if (bytes > STAGING_BYTES / 2)
+        FAIL(ST_UNSUPPORTED, "weight %s: quantised rows of %d columns", src->name, w->k);
+    for (int32_t row = 0; row < w->n; row += QUANT_PANEL, to += bytes) {
+        const char *rows[QUANT_PANEL];
+        int32_t n = w->n - row < QUANT_PANEL ? w->n - row : QUANT_PANEL;
+        char *staged;
+        TRY(staging_take(be, bytes, &staged));
+        rows_of(src, row, n, rows);
+        quant_store_panel(w->dtype, &w->place, rows, n, staged);
+        CUDA_TRY(cudaMemcpyAsync(to, staged, bytes, cudaMemcpyHostToDevice, be->stream));
     }
     return ST_OK;
 }
@@ -208,6 +301,11 @@ static enum status take_memory(struct backend *be, const struct weight_src *src,
 static enum status load_matrix(struct backend *be, const struct weight_src *src,
                                const struct weight *w, size_t at)
 {
+    if (w->quant && !w->data)
+        return ST_OK; /* no rows or no columns */
+    if (w->quant)
+        return load_panels(be, src, w,
+                           (char *)w->data->data + at / QUANT_PANEL * w->place.panel_bytes);
     for (int i = 0; i < src->n_parts; at += (size_t)src->part[i++].rows)
         TRY(load_part(be, w, &src->part[i], at));
     return ST_OK;
@@ -238,6 +336,10 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->n_pad = (int32_t)padded_rows(src);
     w->k_pad = (int32_t)padded_cols(src);
     w->k_layout = layout_of(src);
+    w->quant = quant_of(&src->part[0]);
+    w->skip = src->part[0].skip;
+    if (w->quant)
+        w->place = quant_place_of(w->quant, w->skip, w->k);
     enum status st = take_memory(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);
@@ -264,13 +366,44 @@ static enum status load_weights(struct backend *be, const struct weight_src *src
 enum status cuda_take_weight(struct backend *be, const struct weight_src *src, struct weight **out)
 {
     TRY(check_source(src));
+    if (has_runs(src))
+        FAIL(ST_UNSUPPORTED, "weight %s: rows of several types without data", src->name);
     return take_weight(be, src, 0, out);
+}
+
+/* Each run of parts as a weight of its own. */
+static enum status load_runs(struct backend *be, const struct weight_src *src, struct weight *w)
+{
+    struct weight_src run;
+    for (int32_t i = 0; i < src->n_parts;) {
+        i = source_of_run(src, i, &run);
+        TRY(load_weights(be, &run, 0, &w->part[w->n_parts]));
+        w->n_parts++;
+    }
+    return ST_OK;
+}
+
+static enum status load_composite(struct backend *be, const struct weight_src *src,
+                                  struct weight **out)
+{
+    struct weight *w = calloc(1, sizeof *w);
+    if (!w)
+        FAIL(ST_NOMEM, "no memory for weight %s", src->name);
+    w->n = (int32_t)weight_src_rows(src);
+    w->k = src->cols;
+    enum status st = load_runs(be, src, w);
+    if (st != ST_OK) {
+        cuda_free_weight(be, w);
+        return st;
+    }
+    *out = w;
+    return ST_OK;
 }
 
 enum status cuda_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
 {
     TRY(check_source(src));
-    return load_weights(be, src, 0, out);
+    return has_runs(src) ? load_composite(be, src, out) : load_weights(be, src, 0, out);
 }
 
 static bool alike(const struct weight_src *a, const struct weight_src *b)
@@ -278,7 +411,8 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
                 memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
     for (int i = 0; same && i < a->n_parts; i++)
-        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows;
+        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
+               a->part[i].skip == b->part[i].skip;
     return same;
 }
 
@@ -291,6 +425,9 @@ static enum status check_stack(const struct weight_src *src, int32_t n)
         if (!alike(&src[i], &src[0]))
             FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
                  src->name, i);
+        if (has_runs(&src[i]))
+            FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no experts of several types (%s)",
+                 src->name, dtype_name(src[i].part[0].dtype));
         if (src[i].vector || weight_src_has_bias(&src[i]))
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
                  src[i].vector ? "vectors" : "matrices with biases");
@@ -309,6 +446,8 @@ void cuda_free_weight(struct backend *be, struct weight *w)
 {
     if (!w)
         return;
+    for (int32_t i = 0; i < w->n_parts; i++)
+        cuda_free_weight(be, w->part[i]);
     cuda_free(be, w->bias);
     cuda_free(be, w->data);
     free(w);

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), *(str(pathlib.Path(__file__).resolve().parents[1] / d) for d in (".", "quantize"))]
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
 from cluster import model, mpirun_command  # noqa: E402
 from emulated_cases import Emulated  # noqa: E402
 from experts_model import make_mixture  # noqa: E402
+import random_model  # noqa: E402
 
 CUDA = ["--backend", "cuda", "--device", "0", "--max-seqs", "8", "--max-ctx", "256"]
 SHARED = [1] + [(7 * i) % 490 + 3 for i in range(37)]
@@ -37,6 +38,11 @@ MIXTURES = tempfile.TemporaryDirectory(prefix="ingot-cuda-experts-")
 def need(name):
     if not (REAL / "emulated" / "ingot-worker").exists():
         raise tap.Skip("ingot-worker-emulated is not built")
+    if name.endswith(("-q8_0", "-q4_0")):
+        dense, kind = name.rsplit("-", 1)
+        return need(dense) / f"model-{kind}.gguf"
+    if name == "random-q4_k":  # rows of 256: every matrix is of that type
+        return quantised(name)
     dense = name.removesuffix("-experts")
     if not model(dense):
         raise tap.Skip(f"needs {dense} of the shared data")
@@ -49,6 +55,15 @@ def need(name):
     return mixture
 
 
+def quantised(name):
+    file = pathlib.Path(MIXTURES.name) / f"{name}.gguf"
+    if not file.exists():
+        source = random_model.make(pathlib.Path(MIXTURES.name) / name)
+        subprocess.run([REAL / "ingot-quantize", source, file, "--type", "q4_k"], check=True, timeout=tap.LIMIT,
+                       capture_output=True)
+    return file
+
+
 emulated = Emulated(need, CUDA, "emulated GPU", requests())
 emulated.greedy(12)
 same_bytes = emulated.same_bytes
@@ -59,6 +74,12 @@ if "INGOT_ALL" in os.environ:
     same_bytes("stories260K", "tp2_mpi", tp=2, coll="mpi")
 same_bytes("stories260K-bf16", "together")
 same_bytes("stories260K-bf16", "tp2_mpi", tp=2, coll="mpi")
+same_bytes("stories260K-q8_0", "together")
+same_bytes("stories260K-q8_0", "tp2_mpi", tp=2, coll="mpi")
+if "INGOT_ALL" in os.environ:
+    same_bytes("stories260K-q4_0", "in_chunks", coordinator=["--max-step-tokens", "16"])
+    same_bytes("random-q4_k", "together")
+    same_bytes("random-q4_k", "tp2_mpi", tp=2, coll="mpi")
 same_bytes("stories260K-bf16-experts", "together")
 same_bytes("stories260K-bf16-experts", "tp2_mpi", tp=2, coll="mpi")
 

@@ -10,15 +10,23 @@
 
 #include <nccl.h>
 
-/* Calls so far, of all ranks: connecting, sums, gathers, broadcasts. */
+/* Calls so far, of all ranks: connecting, sums, gathers, broadcasts, groups of sends. */
 struct fake_nccl_calls {
-    int joined, sums, gathers, broadcasts;
+    int joined, sums, gathers, broadcasts, exchanges;
 };
 struct fake_nccl_calls fake_nccl_calls(void);
 static struct fake_nccl_calls calls;
 
 enum { MAX_WORLD = 16, MAX_GROUPS = 64, FAULT_AFTER = 1 };
-enum kind { REDUCE, GATHER, BROADCAST };
+enum kind { REDUCE, GATHER, BROADCAST, EXCHANGE };
+
+/* One group of calls: what a rank sends to and receives from each. */
+struct sends {
+    const char *from[MAX_WORLD];
+    char *to[MAX_WORLD];
+    size_t bytes;
+    int n_sent, n_received;
+};
 
 struct group {
     char id[NCCL_UNIQUE_ID_BYTES];
@@ -27,6 +35,7 @@ struct group {
     struct {
         const char *from;
         char *to;
+        struct sends sends;
     } of[MAX_WORLD];
 };
 
@@ -151,6 +160,10 @@ static void carry_out(struct group *g, enum kind kind, size_t n, int root)
     if (kind == BROADCAST)
         for (int to = 0; to < g->world; to++)
             memmove(g->of[to].to, g->of[root].from, n);
+    if (kind == EXCHANGE)
+        for (int to = 0; to < g->world; to++)
+            for (int r = 0; r < g->world; r++)
+                memmove(g->of[to].sends.to[r], g->of[r].sends.from[to], n);
     for (size_t i = 0; kind == REDUCE && i < n; i++) {
         float sum = 0.0f; /* some order of its own */
         for (int r = g->world - 1; r >= 0; r--)
@@ -176,6 +189,7 @@ static ncclResult_t post(ncclComm_t c, enum kind kind, const void *from, void *t
     calls.sums += kind == REDUCE;
     calls.gathers += kind == GATHER;
     calls.broadcasts += kind == BROADCAST;
+    calls.exchanges += kind == EXCHANGE;
     g->of[c->rank].from = from;
     g->of[c->rank].to = to;
     c->calls++;
@@ -209,4 +223,65 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t 
 {
     (void)stream;
     return post(c, BROADCAST, from, to, n * (type == ncclFloat32 ? 4 : 1), root);
+}
+
+/* The group that this thread has open. */
+static __thread struct {
+    ncclComm_t comm;
+    struct sends sends;
+    int open;
+} now;
+
+ncclResult_t ncclGroupStart(void)
+{
+    memset(&now, 0, sizeof now);
+    now.open = 1;
+    return ncclSuccess;
+}
+
+static ncclResult_t add(ncclComm_t c, size_t n, ncclDataType_t type, int peer)
+{
+    if (!now.open || type != ncclFloat32 || peer < 0 || peer >= c->g->world ||
+        (now.sends.bytes && now.sends.bytes != n * 4))
+        return ncclInvalidArgument;
+    now.comm = c;
+    now.sends.bytes = n * 4;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t c,
+                      cudaStream_t stream)
+{
+    (void)stream;
+    ncclResult_t r = add(c, n, type, peer);
+    if (r == ncclSuccess) {
+        now.sends.from[peer] = from;
+        now.sends.n_sent++;
+    }
+    return r;
+}
+
+ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t c,
+                      cudaStream_t stream)
+{
+    (void)stream;
+    ncclResult_t r = add(c, n, type, peer);
+    if (r == ncclSuccess) {
+        now.sends.to[peer] = to;
+        now.sends.n_received++;
+    }
+    return r;
+}
+
+/* Every rank with every rank, once. */
+ncclResult_t ncclGroupEnd(void)
+{
+    struct group *g = now.comm ? now.comm->g : NULL;
+    if (!now.open || !g || now.sends.n_sent != g->world || now.sends.n_received != g->world)
+        return ncclInvalidArgument;
+    now.open = 0;
+    pthread_mutex_lock(&lock);
+    g->of[now.comm->rank].sends = now.sends;
+    pthread_mutex_unlock(&lock);
+    return post(now.comm, EXCHANGE, NULL, NULL, now.sends.bytes, 0);
 }

@@ -12,7 +12,7 @@
 enum { WORLD = 3, SMALL = 64, LARGE = 100 << 10 }; /* floats; LARGE: beyond what "ipc" takes */
 
 struct fake_nccl_calls {
-    int joined, sums, gathers, broadcasts;
+    int joined, sums, gathers, broadcasts, exchanges;
 };
 
 static struct fake_nccl_calls calls_now(void)
@@ -136,6 +136,7 @@ Test(nccl_open, nccl_is_warm_before_small_operands_leave_it)
         cr_assert_eq(b.sums - a.sums, any_order ? WORLD : 0); /* else a sum is a gather */
         cr_assert_eq(b.gathers - a.gathers, any_order ? WORLD : 2 * WORLD);
         cr_assert_eq(b.broadcasts - a.broadcasts, WORLD);
+        cr_assert_eq(b.exchanges - a.exchanges, any_order ? 0 : WORLD);
         cr_assert_eq(too_early, 0, "%d waits without a deadline before all had joined", too_early);
         close_all(ranks);
     }

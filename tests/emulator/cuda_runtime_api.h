@@ -75,6 +75,11 @@ struct cudaFuncAttributes {
 };
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value);
+/* By shared memory alone: an emulated multiprocessor has registers for any number of blocks. */
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *func, int threads,
+                                                          size_t dyn_smem);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);

@@ -159,6 +159,18 @@ DEVICE uint4 ld_stream_128(const void *p)
     return *(const uint4 *)p;
 }
 
+DEVICE uint2 ld_stream_64(const void *p)
+{
+    emulated_check_aligned(p, 8);
+    return *(const uint2 *)p;
+}
+
+DEVICE uint32_t ld_stream_32(const void *p)
+{
+    emulated_check_aligned(p, 4);
+    return *(const uint32_t *)p;
+}
+
 DEVICE uint4 ld_128(const void *p)
 {
     emulated_check_aligned(p, 16);
@@ -283,6 +295,72 @@ DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint3
 DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     emulated_do_mma("mma.f16", d, a, b, emulated_mma_f16);
+}
+
+/* The same of int8, with exact sums; K elements of a row. */
+template <int K> struct emulated_mma_s8 {
+    int32_t d[4];
+    uint32_t a[K / 8], b[K / 16];
+};
+
+template <int K> static void emulated_product_s8(const void *const *in, void *const *out)
+{
+    using fragment = emulated_mma_s8<K>;
+    int8_t a[16][K], b[8][K];
+    for (int lane = 0; lane < 32; lane++) {
+        const fragment *m = (const fragment *)in[lane];
+        int g = lane / 4, t = lane % 4;
+        for (int i = 0; i < K / 8; i++)
+            memcpy(&a[g + i % 2 * 8][4 * t + i / 2 * 16], &m->a[i], 4);
+        for (int i = 0; i < K / 16; i++)
+            memcpy(&b[g][4 * t + i * 16], &m->b[i], 4);
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            int32_t sum = ((const fragment *)in[lane])->d[i];
+            for (int k = 0; k < K; k++)
+                sum += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+            ((int32_t *)out[lane])[i] = sum;
+        }
+}
+
+DEVICE void mma_m16n8k32_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    emulated_mma_s8<32> m;
+    memcpy(m.d, d, sizeof m.d);
+    memcpy(m.a, a, sizeof m.a);
+    memcpy(m.b, b, sizeof m.b);
+    emulated_warp("mma.k32.s8", &m, d, emulated_product_s8<32>);
+}
+
+DEVICE void mma_m16n8k16_s8(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
+{
+    emulated_mma_s8<16> m;
+    memcpy(m.d, d, sizeof m.d);
+    memcpy(m.a, a, sizeof m.a);
+    m.b[0] = b;
+    emulated_warp("mma.k16.s8", &m, d, emulated_product_s8<16>);
+}
+
+DEVICE int32_t dp4a(uint32_t a, uint32_t b, int32_t c)
+{
+    for (int i = 0; i < 32; i += 8)
+        c += (int32_t)(int8_t)(a >> i) * (int32_t)(int8_t)(b >> i);
+    return c;
+}
+
+DEVICE uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t pick)
+{
+    uint64_t from = (uint64_t)b << 32 | a;
+    uint32_t v = 0;
+    for (int i = 0; i < 4; i++)
+        v |= (uint32_t)(from >> (pick >> (4 * i) & 7U) * 8 & 255U) << (8 * i);
+    return v;
+}
+
+DEVICE float widen_f16(uint16_t h)
+{
+    return f32_of_f16(h);
 }
 
 DEVICE uint32_t pack_bf16(float lo, float hi)

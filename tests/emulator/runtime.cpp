@@ -260,6 +260,20 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *f
     return result(func ? cudaSuccess : cudaErrorInvalidValue);
 }
 
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute, int value)
+{
+    return result(func && value >= 0 && value <= 227 << 10 ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *func, int threads,
+                                                          size_t dyn_smem)
+{
+    const size_t each = dyn_smem + 1024, all = 228 << 10;
+    const size_t most = (size_t)(2048 / threads) < 32 ? (size_t)(2048 / threads) : 32;
+    *n = (int)(all / each < most ? all / each : most);
+    return result(func ? cudaSuccess : cudaErrorInvalidValue);
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
     *n = n_devices();

@@ -11,12 +11,27 @@
 static inline struct op_case with_rounded_x(const struct op_case *c)
 {
     struct op_case rounded = *c;
-    bool widened = c->variant == 1 && c->n_parts > 1; /* parts of two types: f32 in memory */
+    bool widened = c->variant == 1 && c->n_parts > 1; /* floats of two types: f32 in memory */
+    if (c->op == &op_linear && quant_form(c->dtype) && widened)
+        rounded.x_eps = 0x1p-11; /* of the rows of f16 beside the quantised ones */
     if ((c->op == &op_linear && !widened) || c->op == &op_moe_ffn)
         rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
     if (c->op == &op_attention && c->dtype != DT_F32) /* 8-bit caches are widened to bf16 */
         rounded.x_eps = c->dtype == DT_F16 ? 0x1p-11 : 0x1p-8;
     return rounded;
+}
+
+/* Quantised types whose codes, minima and scales are those of others: on emulated devices with INGOT_ALL
+ * alone (tests/ops/test_quant.c has the products of every type). */
+static inline bool cuda_repeats(enum dtype t)
+{
+    static const enum dtype types[] = {
+        DT_Q4_1,      DT_Q5_0,          DT_Q5_K,      DT_IQ4_NL,        DT_MXFP4,
+        DT_INT4_BF16, DT_INT4_ZERO_F16, DT_INT8_BF16, DT_INT8_ZERO_F16, DT_INT8_ZERO_BF16};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (types[i] == t)
+            return true;
+    return false;
 }
 
 /* Why this backend does not run the case; NULL: it does. */
@@ -47,8 +62,6 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_moe_route, o->moe_route},
         {&op_moe_ffn, o->moe_ffn},
     };
-    if (quant_form(c->dtype))
-        return "no weights in blocks";
     if ((c->dtype == DT_E4M3 || is_indexed(c->dtype)) &&
         (c->op == &op_linear || c->op == &op_embed))
         return "no e4m3 or indexed weights";

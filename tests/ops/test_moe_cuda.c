@@ -57,6 +57,39 @@ Test(moe_cuda, few_rows)
     check(64, 8, 64, 48, 21);
 }
 
+/* Against the CPU's plain path: the same bits. */
+static void check_quantised(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
+{
+    struct backend *be = open_named("cuda"), *cpu = open_named("cpu");
+    struct layer l = make_layer(t, E, k, D, F, T);
+    emulator_seed(0);
+    check_order(be, cpu, &l, "the CPU's composition");
+    emulator_seed(77);
+    check_worlds(be, &l);
+    free_layer(&l);
+    close_be(be);
+    close_be(cpu);
+}
+
+Test(moe_cuda, quantised_experts)
+{
+    check_quantised(DT_Q8_0, 4, 2, 64, 320, 21);
+    check_quantised(DT_Q4_0, 2, 1, 96, 256, 37); /* several tiles of an expert */
+    check_quantised(DT_Q4_K, 4, 2, 256, 1024, 6);
+    check_quantised(DT_Q6_K, 4, 3, 256, 512, 5); /* empty slices */
+    check_quantised(DT_MXFP4, 4, 2, 64, 320, 9);
+    if (reduced())
+        return;
+    check_quantised(DT_Q4_1, 4, 4, 64, 160, 5);
+    check_quantised(DT_Q5_0, 4, 2, 64, 256, 1);
+    check_quantised(DT_Q5_1, 4, 1, 64, 288, 17);
+    check_quantised(DT_Q5_K, 3, 2, 256, 512, 3);
+    check_quantised(DT_Q2_K, 4, 2, 256, 512, 3);
+    check_quantised(DT_Q3_K, 4, 2, 256, 512, 4);
+    check_quantised(DT_IQ4_NL, 4, 2, 64, 256, 19);
+    check_quantised(DT_IQ4_XS, 3, 1, 256, 512, 3);
+}
+
 Test(moe_cuda, many_rows)
 {
     check(3, 2, 70, 90, 37);
@@ -343,13 +376,19 @@ Test(moe_cuda, stacks_that_cannot_be)
         .name = "experts' down",
         .cols = 64,
         .n_parts = 1,
-        .part = {{.data = blocks, .row_bytes = 68, .dtype = DT_Q8_0, .rows = 4}},
+        .part = {{.data = blocks, .row_bytes = 64, .dtype = DT_E4M3, .rows = 4},
+                 {.data = blocks, .row_bytes = 36, .dtype = DT_Q4_0, .rows = 4}},
         .n_slices = 1,
         .slice_end = {64}};
     struct weight *w;
     check_stacks_that_cannot_be(be);
     cr_assert_eq(backend_ops_of(be)->load_stack(be, &src, 1, &w), ST_UNSUPPORTED);
-    cr_assert(strstr(status_detail(), "experts' down") && strstr(status_detail(), "q8_0"), "%s",
+    cr_assert(strstr(status_detail(), "experts' down") && strstr(status_detail(), "e4m3"), "%s",
               status_detail());
+    src.n_parts = 2;
+    src.part[0].dtype = DT_Q8_0;
+    src.part[0].row_bytes = 68;
+    cr_assert_eq(backend_ops_of(be)->load_stack(be, &src, 1, &w), ST_UNSUPPORTED);
+    cr_assert(strstr(status_detail(), "several types"), "%s", status_detail());
     close_be(be);
 }

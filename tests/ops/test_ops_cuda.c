@@ -19,7 +19,7 @@ static struct backend *open_gpu(void)
 /* Is the case for an op of this backend, and within the work that an emulator can do? */
 static bool runs(const struct backend *be, const struct op_case *c)
 {
-    return !cuda_lacks(be, c) && c->rows <= 200;
+    return !cuda_lacks(be, c) && c->rows <= 200 && (everything() || !cuda_repeats(c->dtype));
 }
 
 Test(ops_cuda, agrees_with_double_precision)
@@ -72,7 +72,7 @@ Test(ops_cuda, attention_without_room_for_its_splits)
         if (c->op != &op_attention || c->rows > c->n_seqs || c->rows == 0)
             continue; /* decodes alone */
         float *want = results(be, c);
-        be->scratch->bytes = 64;
+        be->scratch->bytes = (size_t)be->n_sm * DECODE_OUTER_BYTES + 64;
         float *got = results(be, c);
         be->scratch->bytes = room;
         check_same(c, got, want, "without room");
@@ -81,5 +81,36 @@ Test(ops_cuda, attention_without_room_for_its_splits)
         n++;
     }
     cr_assert_gt(n, 3);
+    backend_ops_of(be)->close(be);
+}
+
+/* More groups of splits than the merge takes at a time: two rows at once (a prefill) and each as a
+ * decode, to the same bits; and with the sums of whole sequences. */
+Test(ops_cuda, attention_over_many_groups_of_splits)
+{
+    static const enum dtype types[] = {DT_BF16, DT_E4M3};
+    struct backend *be = open_gpu();
+    size_t room = be->scratch->bytes;
+    emulator_seed(0);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        const struct op_case c = {.op = &op_attention,
+                                  .rows = 2,
+                                  .n_seqs = 1,
+                                  .past = 17000,
+                                  .n_q = 2,
+                                  .n_kv = 1,
+                                  .q_per_kv = 2,
+                                  .d = 16,
+                                  .block_len = 16,
+                                  .dtype = types[i]};
+        struct op_case rounded = with_rounded_x(&c);
+        float *want = results(be, &c);
+        check_reference(&rounded, want);
+        check_chunks(be, &c, 1, want);
+        be->scratch->bytes = (size_t)be->n_sm * DECODE_OUTER_BYTES + 64;
+        check_chunks(be, &c, 1, want);
+        be->scratch->bytes = room;
+        free(want);
+    }
     backend_ops_of(be)->close(be);
 }

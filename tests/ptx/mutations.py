@@ -61,6 +61,12 @@ MISTAKES = [
     ("one element further", "embed", r"(ld\.global\.\w+ \t?%\w+, \[%rd\d+)\]", r"\1+4]", -1, "embed"),
     ("one tile less", "tiles_kernel", r"setp\.lt\.s32 \t?(%p\d+), (%r\d+), (%r\d+);", r"add.s32 \2, \2, 1; setp.lt.s32 \1, \2, \3;", -1, LINEAR),
     ("parts of a row overlap", "scale_kernel", r"(shl\.b32 \t?%r\d+, %r\d+), 10;", r"\1, 9;", 0, "scale"),
+    ("dp4a: four products less", "quant_rows_kernel", r"(dp4a\.s32\.s32 \t?%r\d+), %r\d+, ", r"\1, 0, ", 0, LINEAR),
+    ("mma of bytes: the registers of B exchanged", "quant_tiles_kernelILi8", r"(mma\.\S+s8\.s8\.s32 \{[^}]*\}, \{[^}]*\}, \{)(%r\d+), (%r\d+)", r"\1\3, \2", 0, LINEAR),
+    ("no barrier before slices are added", "quant_rows_kernel", r"bar\.sync \t?0;", "", 0, LINEAR),
+    ("a stage is read before it is written", "quant_tiles_kernel", r"bar\.sync \t?0;", "", 1, LINEAR),
+    ("no wait for the records of x", "quant_rows_kernel", r"griddepcontrol\.wait;", "", "all", LINEAR),
+    ("no barrier before groups are merged", "attention_merge", r"bar\.sync \t?0;", "", 1, ATTENTION),
     ("bf16 rounded in the wrong half", "pack_kernelI9elem_bf16", r"(cvt\.rn\.bf16x2\.f32 %r\d+), (%f\d+), (%f\d+)", r"\1, \3, \2", 0, LINEAR),
 ]
 

@@ -133,6 +133,14 @@ static uint64_t permute_bytes(uint64_t a, uint64_t b, uint64_t c)
     return out;
 }
 
+/* dp4a (9.7.1.23): c and the products of the four signed bytes of a and b, modulo 2^32. */
+static uint64_t dot_bytes(uint64_t a, uint64_t b, uint64_t c)
+{
+    for (int i = 0; i < 32; i += 8)
+        c += extend(a >> i, PTX_S8) * extend(b >> i, PTX_S8);
+    return c;
+}
+
 static bool holds(enum ptx_cmp cmp, bool less, bool equal, bool unordered)
 {
     switch (cmp) {
@@ -179,6 +187,8 @@ static uint64_t compare(uint64_t a, uint64_t b, enum ptx_type t, enum ptx_cmp cm
 static uint64_t convert(const struct ptx_instr *in, uint64_t a)
 {
     enum ptx_type to = in->type[0], from = in->type[1];
+    if (from == PTX_F16)
+        return ptx_f32_bits(ptx_f32_of_f16((uint16_t)a, false));
     bool to_float = to == PTX_F32 || to == PTX_F64, of_float = from == PTX_F32 || from == PTX_F64;
     if (of_float)
         return to_float ? ptx_float_of(ptx_float_value(a, from), to)
@@ -268,6 +278,8 @@ static uint64_t integer_result(const struct ptx_instr *in, struct lane v)
         return insert_bits(v.a, v.b, v.c, v.d, width_of(t));
     case PTX_PRMT:
         return permute_bytes(v.a, v.b, v.c);
+    case PTX_DP4A:
+        return dot_bytes(v.a, v.b, v.c);
     case PTX_CLZ:
         return extend(v.a, t) ? (uint64_t)(__builtin_clzll(extend(v.a, t)) - 64 + width_of(t))
                               : (uint64_t)width_of(t);

@@ -103,6 +103,7 @@ MUST_CHECK enum status ptx_check_poison(const struct ptx_warp *w, int32_t reg, u
 /* ptx_alu.c: arithmetic of the lanes in mask. */
 void ptx_alu(struct ptx_warp *w, const struct ptx_instr *in, uint32_t mask);
 /* ptx_mma.c */
+void ptx_mma_int(struct ptx_warp *w, const struct ptx_instr *in);
 void ptx_mma(struct ptx_warp *w, const struct ptx_instr *in);
 /* ptx_access.c */
 MUST_CHECK enum status ptx_access(struct ptx_warp *w, const struct ptx_instr *in, uint32_t mask);

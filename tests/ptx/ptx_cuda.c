@@ -229,6 +229,21 @@ static enum status find_kernel(const char *name, struct ptx_launch *l)
     FAIL(ST_NOT_FOUND, "no PTX file has the kernel %s", name);
 }
 
+/* The manual's occupancy rules for shared memory and threads of compute capability 9.0: 228 KiB of
+ * which each block takes 1 KiB for the system, 2,048 threads, 32 blocks. */
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *func, int threads,
+                                                          size_t dyn_smem)
+{
+    struct function *f = function_of(func);
+    if (!f || threads < 1 || dyn_smem > f->max_dynamic)
+        return refuse("the occupancy of this function");
+    size_t blocks = (228 << 10) / (dyn_smem + 1024);
+    if (blocks > (size_t)(2048 / threads))
+        blocks = (size_t)(2048 / threads);
+    *n = blocks < 32 ? (int)blocks : 32;
+    return cudaSuccess;
+}
+
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
 {
     struct function *f = function_of(func);

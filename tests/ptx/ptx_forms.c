@@ -6,7 +6,7 @@
 /* modifiers: groups in the order of the text, separated by a space; alternatives by '/'; '?' before
  * an optional group.
  * operands: d register written, r register or constant read, m of mov (also a vector), v vector of
- * ld and st (or a register), 4 and 2 vectors of that size, q register or d|p, a address, l label;
+ * ld and st (or a register), 4, 2 and 1 vectors of that size, q register or d|p, a address, l label;
  * small letters after '?' may be absent. */
 static const struct form {
     const char *mnemonic, *modifiers, *operands;
@@ -42,6 +42,7 @@ static const struct form {
     {"shr", BITS "/" INTS, "drr", PTX_SHR},
     {"bfi", "b32/b64", "drrrr", PTX_BFI},
     {"prmt", "b32", "drrr", PTX_PRMT},
+    {"dp4a", "s32 s32", "drrr", PTX_DP4A},
     {"clz", "b32/b64", "dr", PTX_CLZ},
     {"popc", "b32/b64", "dr", PTX_POPC},
     {"setp", "eq/ne " BITS, "drr", PTX_SETP},
@@ -53,6 +54,7 @@ static const struct form {
     {"cvt", "rn f32/f64 u8/s8/" INTS, "dr", PTX_CVT},
     {"cvt", "rzi " INTS " f32/f64", "dr", PTX_CVT},
     {"cvt", "f64 f32", "dr", PTX_CVT},
+    {"cvt", "f32 f16", "dr", PTX_CVT},
     {"cvt", "rn f32 f64", "dr", PTX_CVT},
     {"cvt", "rn f16x2/bf16x2 f32", "drr", PTX_CVT_PACK},
     {"cvta", "to global/shared/local u64", "dr", PTX_CVTA_TO},
@@ -70,6 +72,8 @@ static const struct form {
     {"ldmatrix", "sync aligned m8n8 x1/x2/x4 ?trans shared b16", "va", PTX_LDMATRIX},
     {"mma", "sync aligned m16n8k16 row col f32 bf16 bf16 f32", "4424", PTX_MMA},
     {"mma", "sync aligned m16n8k16 row col f32 f16 f16 f32", "4424", PTX_MMA},
+    {"mma", "sync aligned m16n8k16 row col s32 s8 s8 s32", "4214", PTX_MMA_INT},
+    {"mma", "sync aligned m16n8k32 row col s32 s8 s8 s32", "4424", PTX_MMA_INT},
     {"shfl", "sync idx b32", "qrrrr", PTX_SHFL_IDX},
     {"shfl", "sync up b32", "qrrrr", PTX_SHFL_UP},
     {"shfl", "sync down b32", "qrrrr", PTX_SHFL_DOWN},

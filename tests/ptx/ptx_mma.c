@@ -1,5 +1,6 @@
 /* mma.sync.m16n8k16 of bf16 or f16 with f32 sums (manual, 9.7.15.5.8, "Matrix Fragments for
- * mma.m16n8k16 with floating point type"). */
+ * mma.m16n8k16 with floating point type"), and of s8 with s32 sums (9.7.15.5.9 and .10, "mma.m16n8k16
+ * with integer type", "mma.m16n8k32"). */
 #include <math.h>
 #include <string.h>
 
@@ -195,5 +196,45 @@ void ptx_mma(struct ptx_warp *w, const struct ptx_instr *in)
             w->reg[reg][lane] = ptx_f32_bits(c);
             ptx_set_poison(w, reg, 1U << lane, bad ? 1U << lane : 0);
         }
+    }
+}
+
+/* Bytes of A and B: register r holds four of them from k 4 (lane % 4) on; A's registers take turns
+ * between row lane / 4 and the row 8 further down, B's and A's pairs advance by 16 in k. */
+void ptx_mma_int(struct ptx_warp *w, const struct ptx_instr *in)
+{
+    enum { MOST_K = 32 };
+    const struct ptx_operand *a = &in->operand[1], *b = &in->operand[2], *c = &in->operand[3];
+    int8_t av[M][MOST_K] = {{0}}, bv[N][MOST_K] = {{0}};
+    bool bad_a[M] = {false}, bad_b[N] = {false};
+    for (int lane = 0; lane < PTX_LANES; lane++) {
+        int group = lane / 4, k = lane % 4 * 4;
+        for (int r = 0; r < a->n; r++) {
+            for (int i = 0; i < 4; i++)
+                av[group + r % 2 * 8][k + r / 2 * 16 + i] =
+                    (int8_t)(ptx_lanes(w, a->reg[r])[lane] >> (8 * i));
+            bad_a[group + r % 2 * 8] |= ptx_poison(w, a->reg[r]) >> lane & 1;
+        }
+        for (int r = 0; r < b->n; r++) {
+            for (int i = 0; i < 4; i++)
+                bv[group][k + r * 16 + i] = (int8_t)(ptx_lanes(w, b->reg[r])[lane] >> (8 * i));
+            bad_b[group] |= ptx_poison(w, b->reg[r]) >> lane & 1;
+        }
+    }
+    uint32_t sum[PTX_LANES][4], bad[4] = {0};
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        for (int i = 0; i < 4; i++) {
+            int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+            bool poison = bad_a[row] || bad_b[col] || (ptx_poison(w, c->reg[i]) >> lane & 1);
+            sum[lane][i] = (uint32_t)ptx_lanes(w, c->reg[i])[lane];
+            for (int j = 0; j < 8 * a->n; j++)
+                sum[lane][i] += (uint32_t)(av[row][j] * bv[col][j]);
+            bad[i] |= (uint32_t)poison << lane;
+        }
+    for (int i = 0; i < 4; i++) {
+        int32_t reg = in->operand[0].reg[i];
+        for (int lane = 0; lane < PTX_LANES; lane++)
+            w->reg[reg][lane] = (uint64_t)(int64_t)(int32_t)sum[lane][i];
+        ptx_set_poison(w, reg, UINT32_MAX, bad[i]);
     }
 }

@@ -1,9 +1,9 @@
-/* The CUDA backend on the PTX machine, every op and the one-shot collectives:
+/* The CUDA backend on the PTX machine, every op, quantised experts and the one-shot collectives:
  *   ptx_ops --modules FILE [--seed N] [--mma exact|truncate|halves] [--sm N] [--match TEXT]
  *           [--first yes]
  * FILE: paths of PTX files, one a line.  A case passes when it agrees with double precision, and with
  * INGOT_ALL when rows in chunks of 5 have the same bits, too.  Before each case the backend's scratch
- * memory is undefined.  --match: the ops whose names begin so, alone ("ranks": the collectives);
+ * memory is undefined.  --match: the ops whose names begin so, alone ("ranks": the collectives; "experts");
  * --first: nothing after the first failure.
  * Without it every kernel must have been launched.  TAP on stdout, or to $INGOT_TAP. */
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "ops/op_cuda.h"
 #include "ops/op_verdict.h"
 #include "ptx/ptx_cuda.h"
+#include "ptx/ptx_experts.h"
 #include "ptx/ptx_ranks.h"
 
 enum { CHUNK = 5, MAX_CHUNKED = 60, SMALL_DEVICE = 4 };
@@ -109,6 +110,17 @@ static bool matches(const char *match, const char *name)
     }
 /* For kernels that the cases of tests/ops do not reach. */
 static const struct op_case more_cases[] = {
+    /* more groups of splits than the merge takes at a time */
+    {.op = &op_attention,
+     .rows = 1,
+     .n_seqs = 1,
+     .past = 17000,
+     .n_q = 2,
+     .n_kv = 1,
+     .q_per_kv = 2,
+     .d = 16,
+     .block_len = 16,
+     .dtype = DT_BF16},
     WIDE_HEADS(DT_F16),
     WIDE_HEADS(DT_BF16),
     WIDE_HEADS(DT_E4M3),
@@ -122,13 +134,20 @@ static const struct op_case more_cases[] = {
      .n_slices = 8},
 };
 /* The same on a device of SMALL_DEVICE multiprocessors. */
-static const struct op_case small_device_cases[] = {LARGE_TILES(DT_F16), LARGE_TILES(DT_BF16)};
+static const struct op_case small_device_cases[] = {
+    LARGE_TILES(DT_F16),
+    LARGE_TILES(DT_BF16),
+    /* blocks that take several tiles, small and large */
+    {.op = &op_linear, .rows = 40, .k = 70, .n = 1100, .dtype = DT_BF16},
+    {.op = &op_linear, .rows = 150, .k = 70, .n = 1100, .dtype = DT_BF16},
+};
 
 static void run_cases(struct tap *t, struct backend *be, const struct options *o,
                       const struct op_case *c, size_t n)
 {
     for (size_t i = 0; i < n && !(o->first && t->failed); i++)
-        if (!cuda_lacks(be, &c[i]) && matches(o->match, op_case_name(&c[i])))
+        if (!cuda_lacks(be, &c[i]) && matches(o->match, op_case_name(&c[i])) &&
+            (everything() || !cuda_repeats(c[i].dtype)))
             run_case(t, be, &c[i]);
 }
 
@@ -175,6 +194,8 @@ int main(int argc, char **argv)
     run_ops(&t, &o);
     if (matches(o.match, "ranks") && !(o.first && t.failed))
         ptx_check_ranks(&t);
+    if (matches(o.match, "experts") && !(o.first && t.failed))
+        ptx_check_experts(&t);
     if (!o.match)
         check_coverage(&t);
     ptx_cuda_close();

@@ -214,6 +214,7 @@ static bool fits(const struct ptx_instr *in, int32_t i, char letter)
     }
     case '4':
     case '2':
+    case '1':
         return o->kind == PTX_VECTOR && o->n == letter - '0' && (i > 0 || writable(o));
     case 'q':
         return (o->kind == PTX_REG || o->kind == PTX_PAIR) && writable(o);

@@ -119,6 +119,7 @@ static enum status needed(const struct ptx_warp *w, const struct ptx_instr *in, 
     case PTX_BAR_SYNC:
     case PTX_LDMATRIX:
     case PTX_MMA:
+    case PTX_MMA_INT:
         *out = w->live;
         return ST_OK;
     case PTX_SHFL_IDX:
@@ -239,6 +240,9 @@ static enum status execute(struct ptx_warp *w, const struct ptx_instr *in, uint3
     switch (in->op) {
     case PTX_MMA:
         ptx_mma(w, in);
+        return ST_OK;
+    case PTX_MMA_INT:
+        ptx_mma_int(w, in);
         return ST_OK;
     case PTX_SHFL_IDX:
     case PTX_SHFL_UP:

@@ -134,6 +134,8 @@ static const struct row {
     {"prmt.b32", 3, {0x33221100, 0x77665544, 0x7531}, 0x77553311},
     {"prmt.b32", 3, {0x80, 0x7f000000, 0xf8f8}, 0x00ff00ff}, /* bit 3: the sign */
     {"prmt.b32", 3, {0x1234, 0, 0x4140}, 0x00120034},
+    {"dp4a.s32.s32", 3, {0x80ff7f01, 0x80027f03, 5}, 0x1000 * 4 - 2 + 127 * 127 + 3 + 5},
+    {"dp4a.s32.s32", 3, {0x7f, 0x7f, 0x7fffffff}, 0 - 0x7fffc100ULL},
     {"clz.b32", 1, {0}, 32},
     {"clz.b32", 1, {1}, 31},
     {"clz.b64", 1, {0}, 64},
@@ -185,6 +187,9 @@ static const struct row {
     {"cvt.rzi.u32.f32", 1, {0xbf800000}, 0},
     {"cvt.rzi.s64.f64", 1, {0xc3f0000000000000}, 1ULL << 63},
     {"cvt.rzi.s64.f64", 1, {DNAN}, 1ULL << 63},
+    {"cvt.f32.f16", 1, {0xbc00}, 0xbf800000},
+    {"cvt.f32.f16", 1, {0x0001}, 0x33800000}, /* 2^-24 */
+    {"cvt.f32.f16", 1, {0x7c00}, FINF},
     {"cvt.f64.f32", 1, {FTINY}, 0x36a0000000000000},
     {"cvt.f64.f32", 1, {FNAN}, DNAN},
     {"cvt.rn.f32.f64", 1, {0x3ff0000010000000}, F1}, /* a tie to even */

@@ -240,3 +240,48 @@ Test(ptx_warp, halves_of_matrices_are_f16)
     expect_ok((struct snippet){.body = MMA("f16")}, &in, sizeof in, 512);
     cr_assert_eq(out[0], 0x3b7fe000, "%#x", out[0]); /* 65504 * 2^-24 */
 }
+
+/* The same layout in bytes: A [16, 32] at 0, B [8 columns, 32] at 512; k 0 to 15 of them, or all. */
+#define MMA_INT(shape, a, b)                                                                       \
+    "shr.u32 %r2, %r1, 2; and.b32 %r3, %r1, 3; mad.lo.s32 %r4, %r2, 8, %r3; mul.wide.u32 %rd2, "   \
+    "%r4, 4;"                                                                                      \
+    "add.s64 %rd2, %rd0, %rd2; ld.global.u32 %r5, [%rd2]; ld.global.u32 %r6, [%rd2+256];"          \
+    "ld.global.u32 %r7, [%rd2+16]; ld.global.u32 %r8, [%rd2+272]; ld.global.u32 %r9, [%rd2+512];"  \
+    "ld.global.u32 %r10, [%rd2+528]; ld.global.u32 %r11, [%rd0+1024]; mov.u32 %r12, %r11;"         \
+    "mov.u32 %r13, %r11; mov.u32 %r14, %r11;"                                                      \
+    "mma.sync.aligned." shape ".row.col.s32.s8.s8.s32 {%r11, %r12, %r13, %r14}, {" a "}, {" b      \
+    "}, {%r11, %r12, %r13, %r14};"                                                                 \
+    "mad.lo.s32 %r4, %r2, 4, %r3; mul.wide.u32 %rd3, %r4, 8; add.s64 %rd3, %rd1, %rd3;"            \
+    "st.global.v2.u32 [%rd3], {%r11, %r12}; st.global.v2.u32 [%rd3+256], {%r13, %r14};"
+
+struct bytes {
+    int8_t a[16][32], b[8][32];
+    uint8_t gap[256];
+    int32_t c;
+};
+
+Test(ptx_warp, products_of_matrices_of_bytes)
+{
+    struct bytes in = {.c = -7};
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 32; k++)
+            in.a[i][k] = (int8_t)(i * 37 + k * 91 - 128);
+    for (int j = 0; j < 8; j++)
+        for (int k = 0; k < 32; k++)
+            in.b[j][k] = (int8_t)(j * 53 - k * 29 + 127);
+    for (int n_k = 16; n_k <= 32; n_k += 16) {
+        struct snippet s = {.body = n_k == 16
+                                        ? MMA_INT("m16n8k16", "%r5, %r6", "%r9")
+                                        : MMA_INT("m16n8k32", "%r5, %r6, %r7, %r8", "%r9, %r10")};
+        expect_ok(s, &in, sizeof in, 512);
+        for (int i = 0; i < 16; i++) {
+            for (int j = 0; j < 8; j++) {
+                int32_t want = -7;
+                for (int k = 0; k < n_k; k++)
+                    want += in.a[i][k] * in.b[j][k];
+                cr_assert_eq((int32_t)out[8 * i + j], want, "k %d row %d column %d: %d, not %d",
+                             n_k, i, j, (int32_t)out[8 * i + j], want);
+            }
+        }
+    }
+}
