@@ -216,7 +216,8 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
         mc->n_positions = mc->max_ctx;
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
-    TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
+    if (!mc->arch->global_heads) /* config_gguf_global */
+        TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
     TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));

@@ -43,25 +43,6 @@ static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
 
 static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
 
-/* Both kinds of layers of Gemma 4 have the same names. */
-static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
-    GGUF_OUTER,
-    GGUF_NORMS,
-    GGUF_SANDWICH,
-    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_NO},
-    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
-    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_Q] = {L "attn_q.weight", NULL, AX_GLOBAL_Q, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_K] = {L "attn_k.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_V] = {L "attn_v.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
-    [TN_GLOBAL_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
-    [TN_GLOBAL_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_GLOBAL_Q, FUSED_NO},
-    [TN_GATE] = {L "ffn_gate.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_LAYER_SCALE] = {L "layer_output_scale.weight", NULL, AX_ONE, AX_ONE, FUSED_NO},
-};
-
 #define GGUF_GATE_UP                                                                               \
     [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
                                                                                  L                 \
@@ -107,6 +88,45 @@ static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_S
     [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
     [TN_FINAL_NORM] = {"output_norm.weight", "output_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},     \
     [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+/* Both kinds of layers of Gemma 4 have the same names. */
+static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_NORMS,
+    GGUF_SANDWICH,
+    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},
+    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},
+    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_NO},
+    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q] = {L "attn_q.weight", NULL, AX_GLOBAL_Q, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_K] = {L "attn_k.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_V] = {L "attn_v.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_GLOBAL_Q, FUSED_NO},
+    [TN_GATE] = {L "ffn_gate.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_GATE] = {L "ffn_gate.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_UP] = {L "ffn_up.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_DOWN] = {L "ffn_down.weight", NULL, AX_HIDDEN, AX_WIDE_FFN, FUSED_NO},
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+    [TN_ROUTER_NORM] = {L "ffn_gate_inp.scale", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_SCALE] = {L "ffn_down_exps.scale", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "ffn_gate_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {L "ffn_gate_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_IN_NORM] = {L "pre_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_DENSE_OUT_NORM] = {L "post_ffw_norm_1.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_OUT_NORM] = {L "post_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_EMBED] = {"per_layer_token_embd.weight", NULL, AX_VOCAB, AX_INPUTS, FUSED_NO},
+    [TN_INPUT_PROJ] = {"per_layer_model_proj.weight", NULL, AX_INPUTS, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_PROJ_NORM] = {"per_layer_proj_norm.weight", NULL, AX_ONE, AX_INPUT, FUSED_NO},
+    [TN_INPUT_GATE] = {L "inp_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_OUT] = {L "proj.weight", NULL, AX_HIDDEN, AX_INPUT, FUSED_NO},
+    [TN_INPUT_NORM] = {L "post_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_LAYER_SCALE] = {L "layer_output_scale.weight", NULL, AX_ONE, AX_ONE, FUSED_NO},
+};
 
 static const struct tensor_rule gguf_qwen2moe_tensors[TN_N] = {
     GGUF_COMMON,
@@ -289,6 +309,7 @@ static const struct gguf_arch archs[] = {
       .value_norm = true,
       .layer_scale = true,
       .local_rope = true,
+      .experts = EXPERTS_BESIDE,
       .window = WINDOW_PATTERN,
       .default_pattern = 6,
       .default_theta = 1e6},

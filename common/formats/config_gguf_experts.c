@@ -56,7 +56,7 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     TRY(meta_need(m, "expert_used_count"));
     TRY(meta_i32(m, "expert_used_count", 1, mc->n_experts, &mc->top_k));
     mc->expert_ffn = mc->ffn;
-    if (sized)
+    if (sized || mc->arch->experts == EXPERTS_BESIDE)
         TRY(meta_need(m, "expert_feed_forward_length"));
     TRY(meta_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
     mc->renormalise =

@@ -71,6 +71,10 @@ static const char *const foreign[] = {
     "gemma4",
     "gemma4-values-bf16",
     "gemma4-vision",
+    "gemma4-inputs",
+    "gemma4-inputs-bf16",
+    "gemma4-moe",
+    "gemma4-moe-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -133,10 +137,15 @@ Test(foreign_gguf, delta_nets_of_wrong_sizes)
 
 Test(foreign_gguf, gemma4_of_other_kinds)
 {
-    refused("gemma4", "gemma4.attention.shared_kv_layers", 1, ST_UNSUPPORTED,
-            "shared_kv_layers = 1 is not supported: layers that share keys and values");
-    refused("gemma4", "gemma4.embedding_length_per_layer_input", 256, ST_UNSUPPORTED,
-            "per_layer_input = 256 is not supported: embeddings in each layer");
+    refused("gemma4", "gemma4.attention.shared_kv_layers", 4, ST_RANGE, "shared_kv_layers");
+    refused("gemma4", "gemma4.attention.shared_kv_layers", 3, ST_UNSUPPORTED,
+            "shared_kv_layers = 3: layer 1 shares keys and values, and no layer of its kind is "
+            "before");
+    refused("gemma4", "gemma4.embedding_length_per_layer_input", 1 << 20, ST_RANGE,
+            "embedding_length_per_layer_input");
+    refused("gemma4-moe", "gemma4.expert_used_count", 9, ST_RANGE, "expert_used_count");
+    refused("gemma4-inputs", "gemma4.attention.shared_kv_layers", 2, ST_UNSUPPORTED,
+            "feed_forward_length[3] is 80, another layer of its kind has 40");
     refused("gemma4", "gemma4.attention.value_length_swa", 8, ST_UNSUPPORTED,
             "keys of 16 and values of 8");
     refused("gemma4", "gemma4.attention.key_length", 0, ST_RANGE, "key_length is 0");

@@ -224,8 +224,22 @@ static enum status put_experts(const struct arch_keys *a)
         TRY(vocab_note(a->notes, "some layers have no experts: other programs may not read that"));
     TRY(put_int(a, "expert_count", mc->n_experts));
     TRY(put_int(a, "expert_used_count", mc->top_k));
-    return a->to->experts == EXPERTS_QWEN ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
-                                          : ST_OK;
+    return a->to->experts == EXPERTS_QWEN || a->to->experts == EXPERTS_BESIDE
+               ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
+               : ST_OK;
+}
+
+/* Of layers that share keys and values, where they are wider, and of the others. */
+static enum status put_ffn(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    if (!mc->wide_ffn)
+        return put_int(a, "feed_forward_length", mc->ffn);
+    TRY(gguf_begin_array(a->w, key_of(a, "feed_forward_length").text, GGUF_I32,
+                         (size_t)mc->n_layers));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        TRY(gguf_item_32(a->w, (uint32_t)(model_kv_layer(mc, i) == i ? mc->ffn : mc->wide_ffn)));
+    return ST_OK;
 }
 
 /* Heads of two kinds of layers. */
@@ -235,10 +249,12 @@ static enum status put_heads(const struct arch_keys *a)
     const struct {
         const char *key;
         int32_t value;
-    } rows[] = {
-        {"attention.key_length", mc->global_d_head}, {"attention.value_length", mc->global_d_head},
-        {"attention.key_length_swa", mc->d_head},    {"attention.value_length_swa", mc->d_head},
-        {"attention.shared_kv_layers", 0},           {"embedding_length_per_layer_input", 0}};
+    } rows[] = {{"attention.key_length", mc->global_d_head},
+                {"attention.value_length", mc->global_d_head},
+                {"attention.key_length_swa", mc->d_head},
+                {"attention.value_length_swa", mc->d_head},
+                {"attention.shared_kv_layers", mc->n_kv_shared},
+                {"embedding_length_per_layer_input", mc->d_input}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
     if (mc->n_kv == mc->global_n_kv)
@@ -260,7 +276,6 @@ static enum status put_sizes(const struct arch_keys *a)
                 {"context_length", mc->max_ctx},
                 {"embedding_length", mc->hidden},
                 {"block_count", mc->n_layers},
-                {"feed_forward_length", mc->ffn},
                 {"attention.head_count", mc->n_q},
                 {"attention.head_count_kv", mc->n_kv},
                 {"attention.key_length", mc->d_head},
@@ -268,6 +283,7 @@ static enum status put_sizes(const struct arch_keys *a)
     const size_t own = 3; /* the last rows: where all layers have the same heads */
     for (size_t i = 0; i < ARRAY_LEN(rows) - (a->to->global_heads ? own : 0); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
+    TRY(put_ffn(a));
     if (a->to->global_heads)
         TRY(put_heads(a));
     if (a->to->parallel_option)
