@@ -135,10 +135,11 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->mrope_text;
     if (meta_is(key, "nextn_predict_layers"))
         return a->extra_layers;
+    if (meta_is(key, "expert_gating_func"))
+        return a->experts == EXPERTS_GROUPS || a->route_bias;
     if (meta_is(key, "leading_dense_block_count") || meta_is(key, "expert_shared_count") ||
-        meta_is(key, "expert_gating_func") || meta_is(key, "expert_weights_scale") ||
-        meta_is(key, "expert_weights_norm") || meta_is(key, "expert_group_count") ||
-        meta_is(key, "expert_group_used_count"))
+        meta_is(key, "expert_weights_scale") || meta_is(key, "expert_weights_norm") ||
+        meta_is(key, "expert_group_count") || meta_is(key, "expert_group_used_count"))
         return a->experts == EXPERTS_GROUPS;
     if (meta_is(key, "attention.kv_lora_rank") || meta_is(key, "attention.q_lora_rank") ||
         meta_is(key, "attention.key_length_mla") || meta_is(key, "attention.value_length_mla"))

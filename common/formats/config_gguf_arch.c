@@ -350,8 +350,7 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_qwen2moe_tensors,
       .qkv_bias = true,
       .experts = EXPERTS_QWEN,
-      .shared_option = true,
-      .read_only = true},
+      .shared_option = true},
      false},
     {{.name = "glm4moe",
       .model_type = "glm4_moe",
@@ -359,8 +358,7 @@ static const struct gguf_arch archs[] = {
       .qk_norm_option = true,
       .extra_layers = true,
       .experts = EXPERTS_GROUPS,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
     /* OLMo 3 too, whose layers with a window have a plain RoPE */
     {{.name = "olmo2",
@@ -370,16 +368,14 @@ static const struct gguf_arch archs[] = {
       .wide_qk_norm = true,
       .local_rope = true,
       .window = WINDOW_PATTERN,
-      .default_pattern = 4,
-      .read_only = true},
+      .default_pattern = 4},
      false},
     {{.name = "olmoe",
       .model_type = "olmoe",
       .tensor = gguf_olmoe_tensors,
       .qk_norm = true,
       .wide_qk_norm = true,
-      .experts = EXPERTS_OLMO,
-      .read_only = true},
+      .experts = EXPERTS_OLMO},
      false},
     {{.name = "command-r",
       .model_type = "cohere",
@@ -387,8 +383,7 @@ static const struct gguf_arch archs[] = {
       .layer_norm = true,
       .parallel = true,
       .logit_factor = true,
-      .default_logit_scale = 1,
-      .read_only = true},
+      .default_logit_scale = 1},
      true},
     {{.name = "cohere2",
       .model_type = "cohere2",
@@ -399,8 +394,7 @@ static const struct gguf_arch archs[] = {
       .default_logit_scale = 1,
       .window = WINDOW_PATTERN,
       .default_pattern = 4,
-      .nope = NOPE_UNWINDOWED,
-      .read_only = true},
+      .nope = NOPE_UNWINDOWED},
      true},
     {{.name = "gpt-oss",
       .model_type = "gpt_oss",
@@ -453,8 +447,7 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_dots1_tensors,
       .qk_norm = true,
       .experts = EXPERTS_GROUPS,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
     {{.name = "minimax-m2",
       .model_type = "minimax_m2",
@@ -462,21 +455,17 @@ static const struct gguf_arch archs[] = {
       .qk_norm = true,
       .wide_qk_norm = true,
       .experts = EXPERTS_MIXTRAL,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
-    {{.name = "seed_oss", .model_type = "seed_oss", .tensor = gguf_seed_tensors, .read_only = true},
-     false},
-    {{.name = "ernie4_5", .model_type = "ernie4_5", .tensor = gguf_tensors, .read_only = true},
-     true},
+    {{.name = "seed_oss", .model_type = "seed_oss", .tensor = gguf_seed_tensors}, false},
+    {{.name = "ernie4_5", .model_type = "ernie4_5", .tensor = gguf_tensors}, true},
     {{.name = "starcoder2",
       .model_type = "starcoder2",
       .tensor = gguf_starcoder2_tensors,
       .layer_norm = true,
       .norm_bias = true,
       .tanh_gelu = true,
-      .window = WINDOW_ALL,
-      .read_only = true},
+      .window = WINDOW_ALL},
      false},
     {{.name = "gptneox",
       .model_type = "gpt_neox",
@@ -519,6 +508,8 @@ const struct arch *gguf_arch_for(const char *model_type)
     for (size_t i = 0; i < ARRAY_LEN(as_llama); i++)
         if (strcmp(model_type, as_llama[i]) == 0)
             model_type = "llama";
+    if (strcmp(model_type, "olmo3") == 0)
+        model_type = "olmo2";
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(model_type, archs[i].arch.model_type) == 0)
             return archs[i].arch.read_only ? NULL : &archs[i].arch;
@@ -531,6 +522,12 @@ bool gguf_arch_interleaved(const struct arch *a)
         if (a == &archs[i].arch)
             return archs[i].interleaved;
     return false;
+}
+
+/* The weights of a token's experts are divided by their sum, but for qwen2moe and olmoe. */
+bool gguf_arch_renormalises(const struct arch *a)
+{
+    return (!a->shared_option || a->delta) && a->experts != EXPERTS_OLMO;
 }
 
 /* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */

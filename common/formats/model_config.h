@@ -442,6 +442,8 @@ bool gguf_arch_interleaved(const struct arch *a);
 double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
 bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
 enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc);
+/* Are the weights of a token's experts divided by their sum? */
+bool gguf_arch_renormalises(const struct arch *a);
 
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
