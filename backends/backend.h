@@ -104,16 +104,18 @@ struct view {
 
 /* Ops, and flags of ops, that a backend may lack; a model that needs one of them is refused. */
 enum backend_feature {
-    FEATURE_ROUTES,      /* moe_route: sigmoid, n_groups, route_bias */
-    FEATURE_SIGMOID_MUL, /* sigmoid_mul */
-    FEATURE_ADD_BIAS,    /* add_bias */
-    FEATURE_WIDE_NORM,   /* head_squares, wide_norm */
-    FEATURE_SINKS,       /* attention: sinks */
-    FEATURE_EXPERT_BIAS, /* moe_ffn: gate_up_bias, glu_limit; moe_bias */
-    FEATURE_LATENT,      /* attention: d_value; latent_to_cache, heads_linear */
-    FEATURE_FULL,        /* attention: full; layer_norm, embed of positions and types */
-    FEATURE_DELTA,       /* delta_conv, delta_rule, gated_norm */
-    FEATURE_VALUES,      /* qkv_to_cache: v_norm, v_is_k */
+    FEATURE_ROUTES,       /* moe_route: sigmoid, n_groups, route_bias */
+    FEATURE_SIGMOID_MUL,  /* sigmoid_mul */
+    FEATURE_ADD_BIAS,     /* add_bias */
+    FEATURE_WIDE_NORM,    /* head_squares, wide_norm */
+    FEATURE_SINKS,        /* attention: sinks */
+    FEATURE_EXPERT_BIAS,  /* moe_ffn: gate_up_bias, glu_limit; moe_bias */
+    FEATURE_LATENT,       /* attention: d_value; latent_to_cache, heads_linear */
+    FEATURE_FULL,         /* attention: full; layer_norm, embed of positions and types */
+    FEATURE_DELTA,        /* delta_conv, delta_rule, gated_norm */
+    FEATURE_VALUES,       /* qkv_to_cache: v_norm, v_is_k */
+    FEATURE_Q_ALONE,      /* qkv_to_cache: q_alone */
+    FEATURE_EXPERT_SCALE, /* moe_route: expert_scale */
     N_FEATURES
 };
 
@@ -230,6 +232,7 @@ struct attn_layer {
     struct view q_scale;  /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
     bool v_norm;          /* values: per-head RMS norm without weights */
     bool v_is_k;          /* qkv has no values: they are the keys before their norm and RoPE */
+    bool q_alone;         /* qkv has neither: the cache is another layer's, which has written it */
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;
@@ -240,10 +243,11 @@ static inline int32_t attn_d_value(const struct attn_layer *al)
     return al->d_value ? al->d_value : al->d_head;
 }
 
-/* Columns of qkv: n_q query heads, n_kv keys, and n_kv values where they have a matrix. */
+/* Columns of qkv: n_q query heads, n_kv keys, and n_kv values where they have a matrix; or the queries alone. */
 static inline int32_t attn_qkv_cols(const struct attn_layer *al)
 {
-    return (al->n_q + (al->v_is_k ? 1 : 2) * al->n_kv) * al->d_head;
+    int32_t n = al->q_alone ? 0 : al->v_is_k ? 1 : 2;
+    return (al->n_q + n * al->n_kv) * al->d_head;
 }
 
 /* This rank's KV cache of one layer.  Row s = block * block_len + offset. */
@@ -287,7 +291,9 @@ struct moe_layer {
     int32_t n_groups, top_groups;    /* 0 or 1: no groups; else a token's experts are of top_groups
                                         of n_groups runs of E / n_groups experts */
     const struct weight *route_bias; /* [E] added to the scores where experts are chosen; or NULL */
-    float scale;                     /* factor on the weights; 1: none */
+    const struct weight
+        *expert_scale; /* [E] factors on the experts' weights; or NULL; not with sigmoid */
+    float scale;       /* factor on the weights; 1: none */
     enum act act;
     /* glu_limit > 0, in place of the activation and the product with up: g = min(gate, limit),
      * u = up cut to +-limit, (u + 1) * (g / (1 + exp(-glu_alpha g))) */
@@ -423,7 +429,7 @@ struct backend_ops {
                                 struct view out);
     /* Splits qkv [T, attn_qkv_cols], applies q_norm/k_norm/v_norm and RoPE at pos, writes k and v to
      * the cache rows in slot (converted to the cache's type, quantised per token and head) and q to
-     * q [T, n_q d] f32. */
+     * q [T, n_q d] f32.  With q_alone the cache is not touched. */
     enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,
                                 const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                 struct view q);
@@ -494,7 +500,7 @@ struct backend_ops {
      *   choice_e = logit_e
      *   p_e      = exp(logit_e - greatest logit of the chosen ones)
      *   sum      = with renormalise, of the chosen p in that order; else of all p in order of ids
-     *   weight_i = p_i / sum * scale
+     *   weight_i = p_i / sum * scale, with expert_scale * expert_scale_e
      * With sigmoid:
      *   p_e      = 1 / (1 + exp(-logit_e)),  choice_e = p_e + route_bias_e
      *   weight_i = p_i * scale, or with renormalise p_i / (sum of the chosen p in that order +
@@ -502,7 +508,7 @@ struct backend_ops {
      * With groups only the experts of top_groups groups are chosen from: those with the greatest
      * choice of an expert, or with route_bias the greatest sum of two choices, ties to the lower
      * group.  logits [T,E] f32, ids [T,k] i32, weights [T,k] f32.  Uses n_experts, top_k,
-     * renormalise, scale, sigmoid, the groups and route_bias of ml. */
+     * renormalise, scale, expert_scale, sigmoid, the groups and route_bias of ml. */
     enum status (*moe_route)(struct backend *be, const struct moe_layer *ml, struct view logits,
                              struct view ids, struct view weights);
     /* Bytes of scratch, aligned to 64, that moe_ffn needs for up to max_tokens tokens.  Called

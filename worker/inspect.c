@@ -123,6 +123,14 @@ static void text_config(FILE *f, const struct report *r)
             "               in %d layers without a window %d heads of %d, %d key/value heads%s\n",
             mc->n_layers - n_of(mc, mc->windowed), mc->n_q, mc->global_d_head, mc->global_n_kv,
             mc->k_eq_v ? ", values of the keys" : "");
+    if (mc->n_kv_shared)
+        fprintf(f, "               the last %d layers read keys and values of others\n",
+                mc->n_kv_shared);
+    if (mc->wide_ffn)
+        fprintf(f, "               and have a feed-forward of %d\n", mc->wide_ffn);
+    if (mc->d_input)
+        fprintf(f, "inputs         %d in each layer, from a table and the embedding\n",
+                mc->d_input);
     if (mc->kv_rank)
         fprintf(f,
                 "               latent: one row of %d + %d elements a token for all heads; queries "
@@ -280,6 +288,9 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "global_kv_heads", mc->global_n_kv);
     cJSON_AddNumberToObject(o, "global_head_dim", mc->global_d_head);
     cJSON_AddBoolToObject(o, "k_eq_v", mc->k_eq_v);
+    cJSON_AddNumberToObject(o, "kv_shared_layers", mc->n_kv_shared);
+    cJSON_AddNumberToObject(o, "wide_ffn", mc->wide_ffn);
+    cJSON_AddNumberToObject(o, "layer_input", mc->d_input);
     cJSON_AddNumberToObject(o, "kv_rank", mc->kv_rank);
     cJSON_AddNumberToObject(o, "q_rank", mc->q_rank);
     cJSON_AddNumberToObject(o, "delta_layers", model_n_delta(mc));

@@ -64,7 +64,7 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
             q[i] *= view_f32(al->q_scale, pos)[0];
     src += al->n_q * d;
     rot.norm = vector_of(al->k_norm);
-    for (int32_t g = 0; g < al->n_kv; g++) {
+    for (int32_t g = 0; !al->q_alone && g < al->n_kv; g++) {
         memcpy(k, src + g * d, (size_t)d * sizeof *k);
         j->kernels->rotate_head(&rot, k);
         store_head(j, j->kv.k, j->kv.k_scale, slot, g, k);

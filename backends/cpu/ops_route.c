@@ -80,6 +80,13 @@ static void weigh_softmax(const struct moe_layer *ml, const float *logit, const 
         weights[i] = weights[i] / sum * ml->scale;
 }
 
+static void scale_experts(const struct moe_layer *ml, const int32_t *ids, float *weights)
+{
+    const float *factor = vector_of(ml->expert_scale);
+    for (int32_t i = 0; factor && i < ml->top_k; i++)
+        weights[i] *= factor[ids[i]];
+}
+
 static void route_sigmoid(const struct moe_layer *ml, const float *logit, int32_t *ids,
                           float *weights)
 {
@@ -110,6 +117,7 @@ static void route_part(void *ctx, int part, int n_parts)
         }
         choose(j->ml, logit, ids);
         weigh_softmax(j->ml, logit, ids, view_f32(j->weights, t));
+        scale_experts(j->ml, ids, view_f32(j->weights, t));
     }
 }
 
@@ -118,6 +126,7 @@ enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct
 {
     assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
     assert(ml->n_experts <= MOE_MAX_EXPERTS && (!ml->route_bias || ml->sigmoid));
+    assert(!ml->expert_scale || (!ml->sigmoid && ml->expert_scale->k == ml->n_experts));
     assert(ml->n_groups <= 1 || ml->n_experts % ml->n_groups == 0);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
     assert(ids.rows == logits.rows && weights.rows == logits.rows);

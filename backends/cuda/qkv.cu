@@ -130,7 +130,7 @@ enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                               struct view q)
 {
     assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype && al->d_head <= HEAD_MAX);
-    assert(!al->v_norm && !al->v_is_k);
+    assert(!al->v_norm && !al->v_is_k && !al->q_alone);
     if (st->n_tokens == 0)
         return ST_OK;
     qkv_args a = {};

@@ -29,7 +29,8 @@ enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                struct view q)
 {
     assert(kv.k.stride == kv.k.cols && kv.v.stride == kv.v.cols && kv.k.dtype == kv.v.dtype);
-    assert(al->d_head <= METAL_MAX_HEAD && al->d_value == 0 && !al->v_norm && !al->v_is_k);
+    assert(al->d_head <= METAL_MAX_HEAD && al->d_value == 0 && !al->v_norm && !al->v_is_k &&
+           !al->q_alone);
     int32_t heads = al->n_q + 2 * al->n_kv;
     if (st->n_tokens == 0 || heads == 0)
         return ST_OK;

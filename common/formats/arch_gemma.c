@@ -1,4 +1,5 @@
-/* Gemma 4: layers with a window and global layers, whose heads differ in size and number. */
+/* Gemma 4: layers with a window and global layers, whose heads differ in size and number.  The small models (E2B, E4B) have
+ * an input for each layer and layers that share keys and values, the mixture (26B-A4B) experts beside a dense feed-forward. */
 #include "common/formats/arch_table.h"
 
 /* Both kinds of layers have the same names. */
@@ -34,6 +35,29 @@ static const struct tensor_rule gemma4_tensors[TN_N] = {
     [TN_GATE] = {L "mlp.gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
     [TN_UP] = {L "mlp.up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
     [TN_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_WIDE_GATE] = {L "mlp.gate_proj.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_UP] = {L "mlp.up_proj.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_DOWN] = {L "mlp.down_proj.weight", NULL, AX_HIDDEN, AX_WIDE_FFN, FUSED_NO},
+    [TN_ROUTER] = {L "router.proj.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER_NORM] = {L "router.scale", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_SCALE] = {L "router.per_expert_scale", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "experts.gate_up_proj", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {L "experts.gate_up_proj", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_DOWN] = {L "experts.down_proj", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+    [TN_EXPERT_IN_NORM] = {L "pre_feedforward_layernorm_2.weight", NULL, AX_ONE, AX_HIDDEN,
+                           FUSED_NO},
+    [TN_DENSE_OUT_NORM] = {L "post_feedforward_layernorm_1.weight", NULL, AX_ONE, AX_HIDDEN,
+                           FUSED_NO},
+    [TN_EXPERT_OUT_NORM] = {L "post_feedforward_layernorm_2.weight", NULL, AX_ONE, AX_HIDDEN,
+                            FUSED_NO},
+    [TN_INPUT_EMBED] = {"model.embed_tokens_per_layer.weight", NULL, AX_VOCAB, AX_INPUTS, FUSED_NO},
+    [TN_INPUT_PROJ] = {"model.per_layer_model_projection.weight", NULL, AX_INPUTS, AX_HIDDEN,
+                       FUSED_NO},
+    [TN_INPUT_PROJ_NORM] = {"model.per_layer_projection_norm.weight", NULL, AX_ONE, AX_INPUT,
+                            FUSED_NO},
+    [TN_INPUT_GATE] = {L "per_layer_input_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_OUT] = {L "per_layer_projection.weight", NULL, AX_HIDDEN, AX_INPUT, FUSED_NO},
+    [TN_INPUT_NORM] = {L "post_per_layer_input_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_LAYER_SCALE] = {L "layer_scalar", NULL, AX_ONE, AX_ONE, FUSED_NO},
     [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
@@ -55,6 +79,7 @@ const struct arch archs_of_gemma[] = {
      .bias_option = true,
      .tied = true,
      .window = WINDOW_PATTERN,
+     .experts = EXPERTS_BESIDE,
      .default_window = 512,
      .default_pattern = 6,
      .default_theta = 1e6,

@@ -172,10 +172,30 @@ static enum status read_limited(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* Gemma 4: in every layer, or in none. */
+static enum status read_beside(struct model_config *mc, const cJSON *root)
+{
+    static const char *const needed[] = {"num_experts", "top_k_experts", "moe_intermediate_size"};
+    bool enabled = false;
+    TRY(json_bool(root, "enable_moe_block", &enabled));
+    if (!enabled)
+        return ST_OK;
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        TRY(json_need(root, needed[i]));
+    TRY(json_i32(root, "num_experts", 1, 1 << 16, &mc->n_experts));
+    TRY(json_i32(root, "top_k_experts", 1, mc->n_experts, &mc->top_k));
+    TRY(json_i32(root, "moe_intermediate_size", 1, 1 << 24, &mc->expert_ffn));
+    mc->renormalise = true;
+    memset(mc->sparse, true, (size_t)mc->n_layers * sizeof *mc->sparse);
+    return ST_OK;
+}
+
 enum status config_experts_read(struct model_config *mc, const cJSON *root)
 {
     if (mc->arch->experts == EXPERTS_NONE)
         return ST_OK;
+    if (mc->arch->experts == EXPERTS_BESIDE)
+        return read_beside(mc, root);
     TRY(read_count(mc, root));
     mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_SHARED ||
                       mc->arch->delta;

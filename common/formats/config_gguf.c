@@ -135,10 +135,11 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->mrope_text;
     if (meta_is(key, "nextn_predict_layers"))
         return a->extra_layers;
+    if (meta_is(key, "expert_gating_func"))
+        return a->experts == EXPERTS_GROUPS || a->route_bias;
     if (meta_is(key, "leading_dense_block_count") || meta_is(key, "expert_shared_count") ||
-        meta_is(key, "expert_gating_func") || meta_is(key, "expert_weights_scale") ||
-        meta_is(key, "expert_weights_norm") || meta_is(key, "expert_group_count") ||
-        meta_is(key, "expert_group_used_count"))
+        meta_is(key, "expert_weights_scale") || meta_is(key, "expert_weights_norm") ||
+        meta_is(key, "expert_group_count") || meta_is(key, "expert_group_used_count"))
         return a->experts == EXPERTS_GROUPS;
     if (meta_is(key, "attention.kv_lora_rank") || meta_is(key, "attention.q_lora_rank") ||
         meta_is(key, "attention.key_length_mla") || meta_is(key, "attention.value_length_mla"))
@@ -216,7 +217,8 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
         mc->n_positions = mc->max_ctx;
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
-    TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
+    if (!mc->arch->global_heads) /* config_gguf_global */
+        TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
     TRY(meta_i32(m, "nextn_predict_layers", 0, mc->n_layers - 1, &mc->n_mtp));

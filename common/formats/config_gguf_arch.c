@@ -43,25 +43,6 @@ static const struct tensor_rule gguf_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT};
 
 static const struct tensor_rule gguf_gemma_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT, GGUF_SANDWICH};
 
-/* Both kinds of layers of Gemma 4 have the same names. */
-static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
-    GGUF_OUTER,
-    GGUF_NORMS,
-    GGUF_SANDWICH,
-    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_NO},
-    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
-    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_Q] = {L "attn_q.weight", NULL, AX_GLOBAL_Q, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_K] = {L "attn_k.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_V] = {L "attn_v.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
-    [TN_GLOBAL_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
-    [TN_GLOBAL_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
-    [TN_GLOBAL_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_GLOBAL_Q, FUSED_NO},
-    [TN_GATE] = {L "ffn_gate.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_LAYER_SCALE] = {L "layer_output_scale.weight", NULL, AX_ONE, AX_ONE, FUSED_NO},
-};
-
 #define GGUF_GATE_UP                                                                               \
     [TN_GATE] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_GATE_UP}, [TN_UP] = {           \
                                                                                  L                 \
@@ -107,6 +88,45 @@ static const struct tensor_rule gguf_exaone4_tensors[TN_N] = {GGUF_OUTER, GGUF_S
     [TN_DOWN] = {L "ffn_down.weight", L "ffn_down.bias", AX_HIDDEN, AX_FFN, FUSED_NO},             \
     [TN_FINAL_NORM] = {"output_norm.weight", "output_norm.bias", AX_ONE, AX_HIDDEN, FUSED_NO},     \
     [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+/* Both kinds of layers of Gemma 4 have the same names. */
+static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
+    GGUF_FRAME,
+    GGUF_NORMS,
+    GGUF_SANDWICH,
+    [TN_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},
+    [TN_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_DHEAD, FUSED_NO},
+    [TN_Q] = {L "attn_q.weight", NULL, AX_Q, AX_HIDDEN, FUSED_NO},
+    [TN_K] = {L "attn_k.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_V] = {L "attn_v.weight", NULL, AX_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q] = {L "attn_q.weight", NULL, AX_GLOBAL_Q, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_K] = {L "attn_k.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_V] = {L "attn_v.weight", NULL, AX_GLOBAL_KV, AX_HIDDEN, FUSED_NO},
+    [TN_GLOBAL_Q_NORM] = {L "attn_q_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_K_NORM] = {L "attn_k_norm.weight", NULL, AX_ONE, AX_GLOBAL_DHEAD, FUSED_NO},
+    [TN_GLOBAL_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_GLOBAL_Q, FUSED_NO},
+    [TN_GATE] = {L "ffn_gate.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_GATE] = {L "ffn_gate.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_UP] = {L "ffn_up.weight", NULL, AX_WIDE_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_WIDE_DOWN] = {L "ffn_down.weight", NULL, AX_HIDDEN, AX_WIDE_FFN, FUSED_NO},
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+    [TN_ROUTER_NORM] = {L "ffn_gate_inp.scale", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_SCALE] = {L "ffn_down_exps.scale", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+    [TN_EXPERT_GATE] = {L "ffn_gate_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_UP] = {L "ffn_gate_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_EXPERT_IN_NORM] = {L "pre_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_DENSE_OUT_NORM] = {L "post_ffw_norm_1.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_OUT_NORM] = {L "post_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_EMBED] = {"per_layer_token_embd.weight", NULL, AX_VOCAB, AX_INPUTS, FUSED_NO},
+    [TN_INPUT_PROJ] = {"per_layer_model_proj.weight", NULL, AX_INPUTS, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_PROJ_NORM] = {"per_layer_proj_norm.weight", NULL, AX_ONE, AX_INPUT, FUSED_NO},
+    [TN_INPUT_GATE] = {L "inp_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},
+    [TN_INPUT_OUT] = {L "proj.weight", NULL, AX_HIDDEN, AX_INPUT, FUSED_NO},
+    [TN_INPUT_NORM] = {L "post_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_LAYER_SCALE] = {L "layer_output_scale.weight", NULL, AX_ONE, AX_ONE, FUSED_NO},
+};
 
 static const struct tensor_rule gguf_qwen2moe_tensors[TN_N] = {
     GGUF_COMMON,
@@ -289,6 +309,7 @@ static const struct gguf_arch archs[] = {
       .value_norm = true,
       .layer_scale = true,
       .local_rope = true,
+      .experts = EXPERTS_BESIDE,
       .window = WINDOW_PATTERN,
       .default_pattern = 6,
       .default_theta = 1e6},
@@ -329,8 +350,7 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_qwen2moe_tensors,
       .qkv_bias = true,
       .experts = EXPERTS_QWEN,
-      .shared_option = true,
-      .read_only = true},
+      .shared_option = true},
      false},
     {{.name = "glm4moe",
       .model_type = "glm4_moe",
@@ -338,8 +358,7 @@ static const struct gguf_arch archs[] = {
       .qk_norm_option = true,
       .extra_layers = true,
       .experts = EXPERTS_GROUPS,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
     /* OLMo 3 too, whose layers with a window have a plain RoPE */
     {{.name = "olmo2",
@@ -349,16 +368,14 @@ static const struct gguf_arch archs[] = {
       .wide_qk_norm = true,
       .local_rope = true,
       .window = WINDOW_PATTERN,
-      .default_pattern = 4,
-      .read_only = true},
+      .default_pattern = 4},
      false},
     {{.name = "olmoe",
       .model_type = "olmoe",
       .tensor = gguf_olmoe_tensors,
       .qk_norm = true,
       .wide_qk_norm = true,
-      .experts = EXPERTS_OLMO,
-      .read_only = true},
+      .experts = EXPERTS_OLMO},
      false},
     {{.name = "command-r",
       .model_type = "cohere",
@@ -366,8 +383,7 @@ static const struct gguf_arch archs[] = {
       .layer_norm = true,
       .parallel = true,
       .logit_factor = true,
-      .default_logit_scale = 1,
-      .read_only = true},
+      .default_logit_scale = 1},
      true},
     {{.name = "cohere2",
       .model_type = "cohere2",
@@ -378,8 +394,7 @@ static const struct gguf_arch archs[] = {
       .default_logit_scale = 1,
       .window = WINDOW_PATTERN,
       .default_pattern = 4,
-      .nope = NOPE_UNWINDOWED,
-      .read_only = true},
+      .nope = NOPE_UNWINDOWED},
      true},
     {{.name = "gpt-oss",
       .model_type = "gpt_oss",
@@ -432,8 +447,7 @@ static const struct gguf_arch archs[] = {
       .tensor = gguf_dots1_tensors,
       .qk_norm = true,
       .experts = EXPERTS_GROUPS,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
     {{.name = "minimax-m2",
       .model_type = "minimax_m2",
@@ -441,21 +455,17 @@ static const struct gguf_arch archs[] = {
       .qk_norm = true,
       .wide_qk_norm = true,
       .experts = EXPERTS_MIXTRAL,
-      .route_bias = true,
-      .read_only = true},
+      .route_bias = true},
      false},
-    {{.name = "seed_oss", .model_type = "seed_oss", .tensor = gguf_seed_tensors, .read_only = true},
-     false},
-    {{.name = "ernie4_5", .model_type = "ernie4_5", .tensor = gguf_tensors, .read_only = true},
-     true},
+    {{.name = "seed_oss", .model_type = "seed_oss", .tensor = gguf_seed_tensors}, false},
+    {{.name = "ernie4_5", .model_type = "ernie4_5", .tensor = gguf_tensors}, true},
     {{.name = "starcoder2",
       .model_type = "starcoder2",
       .tensor = gguf_starcoder2_tensors,
       .layer_norm = true,
       .norm_bias = true,
       .tanh_gelu = true,
-      .window = WINDOW_ALL,
-      .read_only = true},
+      .window = WINDOW_ALL},
      false},
     {{.name = "gptneox",
       .model_type = "gpt_neox",
@@ -498,6 +508,8 @@ const struct arch *gguf_arch_for(const char *model_type)
     for (size_t i = 0; i < ARRAY_LEN(as_llama); i++)
         if (strcmp(model_type, as_llama[i]) == 0)
             model_type = "llama";
+    if (strcmp(model_type, "olmo3") == 0)
+        model_type = "olmo2";
     for (size_t i = 0; i < ARRAY_LEN(archs); i++)
         if (strcmp(model_type, archs[i].arch.model_type) == 0)
             return archs[i].arch.read_only ? NULL : &archs[i].arch;
@@ -510,6 +522,12 @@ bool gguf_arch_interleaved(const struct arch *a)
         if (a == &archs[i].arch)
             return archs[i].interleaved;
     return false;
+}
+
+/* The weights of a token's experts are divided by their sum, but for qwen2moe and olmoe. */
+bool gguf_arch_renormalises(const struct arch *a)
+{
+    return (!a->shared_option || a->delta) && a->experts != EXPERTS_OLMO;
 }
 
 /* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */

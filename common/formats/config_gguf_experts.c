@@ -39,8 +39,7 @@ static enum status read_groups(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
-/* A layer with a router has experts.  The weights of a token's experts are divided by their sum, but
- * for qwen2moe and olmoe. */
+/* A layer with a router has experts. */
 enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
 {
     struct meta_name k = meta_key(m, "expert_count");
@@ -56,11 +55,10 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     TRY(meta_need(m, "expert_used_count"));
     TRY(meta_i32(m, "expert_used_count", 1, mc->n_experts, &mc->top_k));
     mc->expert_ffn = mc->ffn;
-    if (sized)
+    if (sized || mc->arch->experts == EXPERTS_BESIDE)
         TRY(meta_need(m, "expert_feed_forward_length"));
     TRY(meta_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
-    mc->renormalise =
-        (!mc->arch->shared_option || mc->arch->delta) && mc->arch->experts != EXPERTS_OLMO;
+    mc->renormalise = gguf_arch_renormalises(mc->arch);
     if (mc->arch->experts == EXPERTS_GROUPS)
         TRY(read_groups(mc, m));
     if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->route_bias)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/formats/config_gguf_meta.h"
+#include "common/formats/config_json.h"
 
 /* One number, or one for each layer: those of one kind must be alike. */
 static enum status read_kv(struct model_config *mc, const struct meta *m)
@@ -52,23 +53,31 @@ static enum status read_size(const struct meta *m, const char *keys, const char 
     return ST_OK;
 }
 
-/* What other sizes of the family have. */
-static enum status check_others(const struct meta *m)
+/* Two numbers, or one for each layer: of those that share keys and values, and of the others. */
+static enum status read_ffn(struct model_config *mc, const struct meta *m)
 {
-    static const struct {
-        const char *key, *what;
-    } rows[] = {
-        {"attention.shared_kv_layers", "layers that share keys and values"},
-        {"embedding_length_per_layer_input", "embeddings in each layer"},
-        {"expert_count", "experts beside the feed-forward"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int32_t n = 0;
-        TRY(meta_i32(m, rows[i].key, 0, INT32_MAX, &n));
-        if (n)
-            FAIL(ST_UNSUPPORTED, "gguf: %s = %d is not supported: %s",
-                 meta_key(m, rows[i].key).text, n, rows[i].what);
+    static const char name[] = "feed_forward_length";
+    const struct meta_name k = meta_key(m, name);
+    const int32_t big = 1 << 24;
+    struct gguf_array list;
+    if (!gguf_is_array(m->g, k.text))
+        return meta_i32(m, name, 1, big, &mc->ffn);
+    TRY(gguf_get_array(m->g, k.text, GGUF_I32, &list));
+    if (list.n < (uint64_t)mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
+             (unsigned long long)list.n, mc->n_layers);
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        int32_t *to = model_kv_layer(mc, i) == i ? &mc->ffn : &mc->wide_ffn;
+        int64_t n = gguf_array_int(&list, (uint64_t)i);
+        if (n < 1 || n > big)
+            FAIL(ST_RANGE, "gguf: %s[%d] is %lld, not in 1 .. %d", k.text, i, (long long)n, big);
+        if (*to && n != *to)
+            FAIL(ST_UNSUPPORTED, "gguf: %s[%d] is %lld, another layer of its kind has %d", k.text,
+                 i, (long long)n, *to);
+        *to = (int32_t)n;
     }
+    if (mc->wide_ffn == mc->ffn)
+        mc->wide_ffn = 0;
     return ST_OK;
 }
 
@@ -78,14 +87,17 @@ static void find_values(struct model_config *mc, const struct meta *m)
     for (int32_t i = 0; i < mc->n_layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.attn_v.weight", i);
-        if (model_is_global(mc, i) && !gguf_find_tensor(m->g, name))
+        if (model_is_global(mc, i) && model_kv_layer(mc, i) == i && !gguf_find_tensor(m->g, name))
             mc->k_eq_v = true;
     }
 }
 
 enum status config_gguf_global(struct model_config *mc, const struct meta *m)
 {
-    TRY(check_others(m));
+    TRY(meta_i32(m, "attention.shared_kv_layers", 0, mc->n_layers - 1, &mc->n_kv_shared));
+    TRY(meta_i32(m, "embedding_length_per_layer_input", 0, 1 << 16, &mc->d_input));
+    TRY(config_kv_shared_check(mc, meta_key(m, "attention.shared_kv_layers").text));
+    TRY(read_ffn(mc, m));
     TRY(read_kv(mc, m));
     TRY(read_size(m, "attention.key_length", "attention.value_length", &mc->global_d_head));
     TRY(read_size(m, "attention.key_length_swa", "attention.value_length_swa", &mc->d_head));

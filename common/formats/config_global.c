@@ -59,26 +59,50 @@ static enum status read_layers(struct model_config *mc, const cJSON *layers)
     return ST_OK;
 }
 
-/* The per-layer embeddings of the small models, which transformers takes where nothing is said. */
-static enum status check_inputs(const cJSON *root)
+/* The inputs of each layer, which transformers takes where nothing is said. */
+static enum status read_inputs(struct model_config *mc, const cJSON *root)
 {
-    int32_t size = 256;
+    int32_t vocab = 262144;
+    mc->d_input = 256;
     if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "hidden_size_per_layer_input")))
-        return ST_OK;
-    TRY(json_i32(root, "hidden_size_per_layer_input", 0, 1 << 20, &size));
-    if (size)
+        mc->d_input = 0;
+    TRY(json_i32(root, "hidden_size_per_layer_input", 0, 1 << 16, &mc->d_input));
+    TRY(json_i32(root, "vocab_size_per_layer_input", 1, 1 << 24, &vocab));
+    if (mc->d_input && vocab != mc->vocab)
         FAIL(ST_UNSUPPORTED,
-             "hidden_size_per_layer_input = %d is not supported: embeddings in each layer, as in "
-             "Gemma 4 E2B and E4B",
-             size);
+             "vocab_size_per_layer_input = %d is not supported beside vocab_size = %d", vocab,
+             mc->vocab);
+    return ST_OK;
+}
+
+/* The last layers read the keys and values of the last one of their kind before them. */
+static enum status read_shared(struct model_config *mc, const cJSON *root)
+{
+    bool wide = false;
+    TRY(json_i32(root, "num_kv_shared_layers", 0, mc->n_layers - 1, &mc->n_kv_shared));
+    TRY(json_bool(root, "use_double_wide_mlp", &wide));
+    if (wide && mc->n_kv_shared)
+        mc->wide_ffn = 2 * mc->ffn;
+    return config_kv_shared_check(mc, "num_kv_shared_layers");
+}
+
+enum status config_kv_shared_check(const struct model_config *mc, const char *key)
+{
+    for (int32_t i = mc->n_layers - mc->n_kv_shared; i < mc->n_layers; i++)
+        if (mc->windowed[model_kv_layer(mc, i)] != mc->windowed[i])
+            FAIL(ST_UNSUPPORTED,
+                 "%s = %d: layer %d shares keys and values, and no layer of its kind is before "
+                 "those that share",
+                 key, mc->n_kv_shared, i);
     return ST_OK;
 }
 
 enum status config_global_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *layers = json_member(root, "per_layer_config");
-    TRY(check_inputs(root));
     mc->windowed[mc->n_layers - 1] = false; /* whatever layer_types says, as in transformers */
+    TRY(read_inputs(mc, root));
+    TRY(read_shared(mc, root));
     mc->global_d_head = 512;
     mc->global_n_kv = mc->n_kv;
     TRY(json_bool(root, "attention_k_eq_v", &mc->k_eq_v));

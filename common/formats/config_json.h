@@ -45,6 +45,8 @@ MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct c
 /* Heads of global layers, and what Gemma 4 has in other sizes alone; for the architectures that have them.
  * Needs n_kv, d_head and windowed. */
 MUST_CHECK enum status config_global_read(struct model_config *mc, const struct cJSON *root);
+/* Has each layer that shares keys and values one of its kind to share with?  key: that said n_kv_shared. */
+MUST_CHECK enum status config_kv_shared_check(const struct model_config *mc, const char *key);
 
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */

@@ -89,10 +89,11 @@ const struct key_row config_keys[] = {
     {"attention_k_eq_v", READ_GLOBAL, "false"},
     {"per_layer_config", READ_GLOBAL, NULL},
     {"hidden_size_per_layer_input", READ_GLOBAL, "0"},
-    {"vocab_size_per_layer_input", READ_GLOBAL, NULL}, /* says nothing where the size is 0 */
-    {"use_double_wide_mlp", READ_GLOBAL, "false"},     /* of layers that share keys and values */
-    {"num_kv_shared_layers", READ_NEVER, "0"},
-    {"enable_moe_block", READ_NEVER, "false"},
+    {"vocab_size_per_layer_input", READ_GLOBAL, NULL},
+    {"use_double_wide_mlp", READ_GLOBAL, "false"},
+    {"num_kv_shared_layers", READ_GLOBAL, "0"},
+    {"enable_moe_block", READ_BESIDE, "false"},
+    {"top_k_experts", READ_BESIDE, NULL},
     {"rope_local_base_freq", READ_LOCAL_ROPE, NULL},
     {"partial_rotary_factor", READ_PARTIAL, "1"},
     {"rotary_dim", READ_ROTARY_DIM, NULL},

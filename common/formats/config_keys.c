@@ -39,10 +39,14 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->experts == EXPERTS_QWEN;
     case READ_SIZED_EXPERTS:
         return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_SHARED ||
-               arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
+               arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD ||
+               arch->experts == EXPERTS_BESIDE;
+    case READ_BESIDE:
+        return arch->experts == EXPERTS_BESIDE;
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
-               arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED;
+               arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED &&
+               arch->experts != EXPERTS_BESIDE;
     case READ_GROUPS:
         return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
     case READ_METHOD:
@@ -199,8 +203,6 @@ static const char *meaning(const char *key)
         {"enable_bias", "no biases, as in Galactica"},
         {"layer_norm_elementwise_affine", "norms without weights, as in Galactica"},
         {"_remove_final_layer_norm", "no norm before the head"},
-        {"num_kv_shared_layers", "layers that share keys and values, as in Gemma 4 E2B and E4B"},
-        {"enable_moe_block", "experts beside the feed-forward, as in Gemma 4 26B-A4B"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (strcmp(rows[i].key, key) == 0)

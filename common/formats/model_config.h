@@ -56,12 +56,20 @@ enum axis {
     AX_GLOBAL_Q,     /* Hq global_d_head, cut by query heads */
     AX_GLOBAL_KV,    /* global_n_kv global_d_head, cut as AX_KV */
     AX_GLOBAL_DHEAD, /* global_d_head */
+    /* of the inputs that each layer has of its own (Gemma 4 E2B) */
+    AX_INPUT,    /* d_input: of one layer */
+    AX_INPUTS,   /* n_layers d_input */
+    AX_WIDE_FFN, /* wide_ffn, cut by columns */
 };
 
 enum tensor_id {
     TN_EMBED,
-    TN_TYPES,      /* of encoders: added to the embedding by the token's type */
-    TN_POSITIONS,  /* added by the token's position, in place of RoPE */
+    TN_TYPES,     /* of encoders: added to the embedding by the token's type */
+    TN_POSITIONS, /* added by the token's position, in place of RoPE */
+    /* The layers' own inputs: the norm of a product with the embedding, and a row of a table. */
+    TN_INPUT_EMBED, /* [V, L d_input] */
+    TN_INPUT_PROJ,  /* [L d_input, D] */
+    TN_INPUT_PROJ_NORM,
     TN_EMBED_NORM, /* of encoders: of the sum of these */
     TN_ATTN_NORM,
     TN_Q,
@@ -104,6 +112,9 @@ enum tensor_id {
     TN_GATE,
     TN_UP,
     TN_DOWN,
+    TN_WIDE_GATE, /* of layers that share keys and values, where their feed-forward is wider */
+    TN_WIDE_UP,
+    TN_WIDE_DOWN,
     TN_ROUTER, /* of layers with experts, which have no TN_GATE, TN_UP, TN_DOWN */
     TN_EXPERT_GATE,
     TN_EXPERT_UP,
@@ -113,7 +124,17 @@ enum tensor_id {
     TN_SHARED_UP,
     TN_SHARED_DOWN,
     TN_SHARED_SCALE, /* [1, D]: the sigmoid of its product is the shared expert's weight */
+    /* Of layers whose experts stand beside a dense feed-forward (arch->experts EXPERTS_BESIDE). */
+    TN_ROUTER_NORM,     /* of the residual stream; the logits are multiplied by 1 / sqrt(D) */
+    TN_EXPERT_SCALE,    /* [E]: factors on the weights of a token's experts */
+    TN_EXPERT_IN_NORM,  /* of the residual stream, before the experts */
+    TN_DENSE_OUT_NORM,  /* behind the dense part */
+    TN_EXPERT_OUT_NORM, /* behind the experts */
     TN_POST_FFN_NORM,
+    /* resid += norm(TN_INPUT_OUT (act(TN_INPUT_GATE resid) * the layer's input)) */
+    TN_INPUT_GATE,
+    TN_INPUT_OUT,
+    TN_INPUT_NORM,
     TN_LAYER_SCALE, /* [1]: factor on the residual stream behind the layer */
     TN_FINAL_NORM,
     TN_HEAD,
@@ -169,6 +190,8 @@ enum expert_rule {
     EXPERTS_OLMO,   /* every layer, of intermediate_size; norm_topk_prob */
     EXPERTS_GROUPS, /* n_routed_experts, first_k_dense_replace, moe_intermediate_size,
                        norm_topk_prob, n_group, topk_group, routed_scaling_factor */
+    EXPERTS_BESIDE, /* enable_moe_block: every layer, beside its dense feed-forward; num_experts,
+                       top_k_experts, moe_intermediate_size; weights renormalised */
     EXPERTS_METHOD, /* the same with topk_method, which says whether there are groups, and without
                        norm_topk_prob */
 };
@@ -240,7 +263,8 @@ struct arch {
     bool final_cap;     /* of these keys only final_logit_softcapping and hidden_activation */
     bool unit_scores;   /* no factor on q k */
     /* global layers, those without a window, have heads of their own: global_head_dim,
-     * num_global_key_value_heads, attention_k_eq_v; TN_GLOBAL_Q and those behind it */
+     * num_global_key_value_heads, attention_k_eq_v; TN_GLOBAL_Q and those behind it.  Besides
+     * num_kv_shared_layers, use_double_wide_mlp, hidden_size_per_layer_input */
     bool global_heads;
     bool value_norm;     /* values are normed per head, without weights */
     bool layer_scale;    /* TN_LAYER_SCALE */
@@ -343,11 +367,14 @@ struct model_config {
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
     int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
     int32_t global_n_kv, global_d_head; /* of layers without a window; 0: they are as the others */
-    bool k_eq_v;             /* of these layers: values are the keys before their norm and RoPE */
-    int32_t kv_rank, q_rank; /* latent attention: sizes of the latents; 0: there is none */
-    int32_t d_nope, d_rope;  /* of its query heads: without and with RoPE */
-    int32_t d_value;         /* of its values */
-    bool delta[MAX_LAYERS];  /* which layers are gated delta nets; the others have attention */
+    bool k_eq_v;         /* of these layers: values are the keys before their norm and RoPE */
+    int32_t n_kv_shared; /* the last layers, which read keys and values of others: model_kv_layer */
+    int32_t wide_ffn;    /* F of these layers; 0: as the others */
+    int32_t d_input;     /* of each layer's own input; 0: there are none */
+    int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
+    int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
+    int32_t d_value;              /* of its values */
+    bool delta[MAX_LAYERS];       /* which layers are gated delta nets; the others have attention */
     int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
     int32_t d_delta_k, d_delta_v; /* sizes of these */
     int32_t delta_taps;           /* of their convolution */
@@ -415,6 +442,8 @@ bool gguf_arch_interleaved(const struct arch *a);
 double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc);
 bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer);
 enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc);
+/* Are the weights of a token's experts divided by their sum? */
+bool gguf_arch_renormalises(const struct arch *a);
 
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
@@ -468,12 +497,16 @@ struct row_groups {
 bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct row_groups *out);
 /* Has the layer the heads of global layers? */
 bool model_is_global(const struct model_config *mc, int32_t layer);
+/* The layer whose keys and values it reads: itself, or the last layer of its kind before those that share. */
+int32_t model_kv_layer(const struct model_config *mc, int32_t layer);
+/* Do layers with experts have a dense feed-forward beside them? */
+bool model_has_dense_beside(const struct model_config *mc);
 /* Layers with experts. */
 int32_t model_n_sparse(const struct model_config *mc);
 /* Rows of the stored tensor that has the rows of id, and the first of these. */
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first);
-/* Views [T, D] that a layer's parts give to one sum over the ranks, at most: 2 with a shared expert
- * and where attention and feed-forward run side by side, else 1. */
+/* Views [T, D] that a layer's parts give to one sum over the ranks, at most: 2 with a shared expert,
+ * with experts beside a dense feed-forward, and where attention and feed-forward run side by side, else 1. */
 int32_t model_n_out(const struct model_config *mc);
 /* The RoPE of a layer. */
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer);

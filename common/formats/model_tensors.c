@@ -66,6 +66,12 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->global_n_kv * mc->global_d_head;
     case AX_GLOBAL_DHEAD:
         return mc->global_d_head;
+    case AX_INPUT:
+        return mc->d_input;
+    case AX_INPUTS:
+        return mc->n_layers * mc->d_input;
+    case AX_WIDE_FFN:
+        return mc->wide_ffn;
     case AX_ROW:
     case AX_FLAT_ROW:
         return 1;
@@ -114,6 +120,22 @@ bool model_is_global(const struct model_config *mc, int32_t layer)
     return mc->global_d_head > 0 && !mc->windowed[layer];
 }
 
+int32_t model_kv_layer(const struct model_config *mc, int32_t layer)
+{
+    int32_t first = mc->n_layers - mc->n_kv_shared, i = first - 1;
+    if (layer < first)
+        return layer;
+    while (i > 0 && mc->windowed[i] != mc->windowed[layer])
+        i--;
+    return i;
+}
+
+static bool of_kv(enum tensor_id id)
+{
+    return id == TN_K || id == TN_V || id == TN_K_NORM || id == TN_GLOBAL_K || id == TN_GLOBAL_V ||
+           id == TN_GLOBAL_K_NORM;
+}
+
 /* Is the layer of the kind of attention, or none, that has this tensor? */
 static bool has_kind(const struct model_config *mc, enum tensor_id id, int32_t layer)
 {
@@ -134,7 +156,7 @@ static bool any_layer_has_kind(const struct model_config *mc, enum tensor_id id)
 
 static bool of_experts(enum tensor_id id)
 {
-    return id >= TN_ROUTER && id <= TN_SHARED_SCALE;
+    return id >= TN_ROUTER && id <= TN_EXPERT_OUT_NORM;
 }
 
 static bool of_shared_expert(enum tensor_id id)
@@ -147,9 +169,30 @@ static bool of_dense_ffn(enum tensor_id id)
     return id == TN_GATE || id == TN_UP || id == TN_DOWN;
 }
 
+static bool of_wide_ffn(enum tensor_id id)
+{
+    return id == TN_WIDE_GATE || id == TN_WIDE_UP || id == TN_WIDE_DOWN;
+}
+
+static bool of_inputs(enum tensor_id id)
+{
+    return id == TN_INPUT_EMBED || id == TN_INPUT_PROJ || id == TN_INPUT_PROJ_NORM ||
+           id == TN_INPUT_GATE || id == TN_INPUT_OUT || id == TN_INPUT_NORM;
+}
+
+bool model_has_dense_beside(const struct model_config *mc)
+{
+    return mc->n_experts > 0 && mc->arch->experts == EXPERTS_BESIDE;
+}
+
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
 {
-    if ((of_experts(id) || of_dense_ffn(id)) && mc->sparse[layer] != of_experts(id))
+    bool shares = model_kv_layer(mc, layer) != layer, wide = shares && mc->wide_ffn > 0;
+    if (of_experts(id) && !mc->sparse[layer])
+        return false;
+    if (of_dense_ffn(id) && ((mc->sparse[layer] && !model_has_dense_beside(mc)) || wide))
+        return false;
+    if ((of_wide_ffn(id) && !wide) || (of_kv(id) && shares))
         return false;
     if (!has_kind(mc, id, layer))
         return false;
@@ -165,7 +208,11 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
     if (of_experts(id))
         return model_n_sparse(mc) > 0;
     if (of_dense_ffn(id))
-        return model_n_sparse(mc) < mc->n_layers;
+        return model_n_sparse(mc) < mc->n_layers || model_has_dense_beside(mc);
+    if (of_wide_ffn(id))
+        return mc->wide_ffn > 0;
+    if (of_inputs(id))
+        return mc->d_input > 0;
     if (id == TN_HEAD)
         return !mc->tied && !mc->headless;
     if (id == TN_Q_NORM || id == TN_K_NORM)
@@ -292,7 +339,7 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
 
 int32_t model_n_out(const struct model_config *mc)
 {
-    return mc->parallel || mc->shared_ffn ? 2 : 1;
+    return mc->parallel || mc->shared_ffn || model_has_dense_beside(mc) ? 2 : 1;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

@@ -1,6 +1,7 @@
 #include "common/text/output_formats.h"
 
 #include "common/text/output_deepseek_marks.h"
+#include "common/text/output_gemma_marks.h"
 #include "common/text/output_harmony_marks.h"
 
 #define JSON_NAME "{\"name\": \""
@@ -100,6 +101,7 @@ static const struct output_format formats[] = {
                                          .after = "",
                                          .end = ""}},
                               .run = output_run_harmony},
+    [OUTPUT_TOOLS_GEMMA4] = {.marks = {GEMMA_CALL_BEGIN}},
     [OUTPUT_TOOLS_JSON] = {.plain = true, .forms = PLAIN_JSON, .run = output_run_json},
     [OUTPUT_TOOLS_AUTO] = {.plain = true, .forms = PLAIN_JSON, .run = output_run_json},
 };

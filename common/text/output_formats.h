@@ -25,7 +25,7 @@ struct output_format {
     struct output_call_form forms[OUTPUT_FORMAT_FORMS]; /* the first whose sign is there */
 
     /* Reads on in a call.  Results as of output_scanner_run (output_calls.h).  NULL: the arguments are elements
-     * (output_xml.h). */
+     * (output_xml.h), or Gemma 4's (output_gemma.h). */
     enum output_scan (*run)(struct output_scanner *s, const struct scan_input *in);
 };
 

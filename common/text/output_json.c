@@ -189,6 +189,11 @@ bool output_json_wants_value(const struct output_json *j)
     return j->state == VALUE || j->state == LIST_FIRST;
 }
 
+bool output_json_wants_key(const struct output_json *j)
+{
+    return j->state == KEY || j->state == OBJECT_FIRST;
+}
+
 /* --- looking into an accepted value --- */
 
 static const char *skip_marks(const char *p, const char *end)

@@ -38,6 +38,7 @@ enum output_scan output_json_feed(struct output_json *j, unsigned char c);
 bool output_json_in_string(const struct output_json *j); /* also in a key */
 bool output_json_wants_value(
     const struct output_json *j); /* the next byte that is no blank begins one, or ends a list */
+bool output_json_wants_key(const struct output_json *j); /* the same of a key, or ends an object */
 
 /* A piece of an accepted value. */
 struct output_span {

@@ -4,6 +4,7 @@
 
 #include "common/text/output_deepseek_marks.h"
 #include "common/text/output_formats.h"
+#include "common/text/output_gemma_marks.h"
 #include "common/text/output_harmony_marks.h"
 
 /* Where the mark is first, or NULL. */
@@ -44,6 +45,7 @@ enum output_tools output_tools_of_template(const char *source, size_t n)
          {"<|/tool|>", OUTPUT_TOOLS_GRANITE}, /* Phi-4 mini's list of tools */
          {KIMI_CALL_BEGIN, OUTPUT_TOOLS_KIMI},
          {HARMONY_ANALYSIS, OUTPUT_TOOLS_HARMONY},
+         {GEMMA_CALL_BEGIN "call:", OUTPUT_TOOLS_GEMMA4},
          /* "Json ... the parameters of a call" in Chinese: the templates of GLM-4 show no call */
          {"Json "
           "\xe6\xa0\xbc\xe5\xbc\x8f\xe8\xa1\xa8\xe7\xa4\xba\xe8\xb0\x83\xe7\x94\xa8\xe7\x9a\x84\xe5"
@@ -72,6 +74,7 @@ const struct output_think *output_think_pair(size_t i)
         {"<seed:think>", "</seed:think>"},
         {"<thinking>", "</thinking>"},
         {"\xe2\x97\x81think\xe2\x96\xb7", "\xe2\x97\x81/think\xe2\x96\xb7"},
+        {GEMMA_CHANNEL "thought\n", GEMMA_CHANNEL_END},
     };
     return i < ARRAY_LEN(pairs) ? &pairs[i] : NULL;
 }
@@ -90,25 +93,47 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 
 const char *output_call_mark(size_t i)
 {
-    static const char *const marks[] = {"<tool_call>",       "</tool_call>",   "<seed:tool_call>",
-                                        "</seed:tool_call>", "<arg_key>",      "</arg_key>",
-                                        "<arg_value>",       "</arg_value>",   "<|python_tag|>",
-                                        "[TOOL_CALLS]",      "[ARGS]",         "[CALL_ID]",
-                                        DS_CALLS_BEGIN,      DS_CALLS_END,     DS_CALL_BEGIN,
-                                        DS_CALL_END,         DS_SEP,           GRANITE_CALL,
-                                        PHI4_CALL_END,       KIMI_CALLS_BEGIN, KIMI_CALLS_END,
-                                        KIMI_CALL_BEGIN,     KIMI_ARGUMENTS,   KIMI_CALL_END,
-                                        MINIMAX_CALLS_BEGIN, MINIMAX_CALLS_END};
+    static const char *const marks[] = {"<tool_call>",
+                                        "</tool_call>",
+                                        "<seed:tool_call>",
+                                        "</seed:tool_call>",
+                                        "<arg_key>",
+                                        "</arg_key>",
+                                        "<arg_value>",
+                                        "</arg_value>",
+                                        "<|python_tag|>",
+                                        "[TOOL_CALLS]",
+                                        "[ARGS]",
+                                        "[CALL_ID]",
+                                        DS_CALLS_BEGIN,
+                                        DS_CALLS_END,
+                                        DS_CALL_BEGIN,
+                                        DS_CALL_END,
+                                        DS_SEP,
+                                        GRANITE_CALL,
+                                        PHI4_CALL_END,
+                                        KIMI_CALLS_BEGIN,
+                                        KIMI_CALLS_END,
+                                        KIMI_CALL_BEGIN,
+                                        KIMI_ARGUMENTS,
+                                        KIMI_CALL_END,
+                                        MINIMAX_CALLS_BEGIN,
+                                        MINIMAX_CALLS_END,
+                                        GEMMA_CALL_BEGIN,
+                                        GEMMA_CALL_END,
+                                        GEMMA_QUOTE};
     return i < ARRAY_LEN(marks) ? marks[i] : NULL;
 }
 
 const char *output_message_mark(const struct output_think *think, size_t i)
 {
-    static const char *const marks[] = {HARMONY_START,   HARMONY_CHANNEL, HARMONY_CONSTRAIN,
-                                        HARMONY_MESSAGE, HARMONY_END,     HARMONY_CALL,
-                                        HARMONY_RETURN};
-    bool harmony = think && strcmp(think->open, HARMONY_ANALYSIS) == 0;
-    return harmony && i < ARRAY_LEN(marks) ? marks[i] : NULL;
+    static const char *const harmony[] = {HARMONY_START,   HARMONY_CHANNEL, HARMONY_CONSTRAIN,
+                                          HARMONY_MESSAGE, HARMONY_END,     HARMONY_CALL,
+                                          HARMONY_RETURN};
+    if (think && strcmp(think->open, HARMONY_ANALYSIS) == 0)
+        return i < ARRAY_LEN(harmony) ? harmony[i] : NULL;
+    bool gemma = think && strcmp(think->close, GEMMA_CHANNEL_END) == 0;
+    return gemma && i == 0 ? GEMMA_CHANNEL : NULL;
 }
 
 /* The offset behind the last mark, 0: there is none. */

@@ -21,7 +21,7 @@ const struct output_think *output_think_of_template(const char *source, size_t n
 
 /* Mark i of those that begin, end or separate parts of calls; NULL: there are no more. */
 const char *output_call_mark(size_t i);
-/* Mark i around messages within an answer, of the format (gpt-oss's) whose thinking is marked so. */
+/* Mark i around messages or channels within an answer, of the format (gpt-oss's, Gemma 4's) whose thinking is marked so. */
 const char *output_message_mark(const struct output_think *think, size_t i);
 
 /* Does a prompt end inside thinking?  Its last bytes but blanks are the opening mark; or, where the answer continues a

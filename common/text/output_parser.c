@@ -100,6 +100,7 @@ void output_parser_destroy(struct output_parser *p)
     free(p->think_close);
     text_buf_free(&p->text);
     output_xml_free(&p->xml);
+    output_gemma_free(&p->gemma);
     output_events_free(&p->events);
     free(p);
 }

@@ -10,7 +10,7 @@
  * after the format's mark, or in plain JSON with a name that is one of options.names, then the whole name, then the
  * '{' of the arguments.  From there on it stays a call.  Where its JSON breaks off (a wrong byte, the end of the
  * text) the call ends with the arguments as they are; what follows is content, except the format's closing mark.
- * In formats whose arguments are elements (output_xml.h) the arguments become JSON while they are read.
+ * In formats whose arguments are not JSON (output_xml.h, output_gemma.h) the arguments become JSON while they are read.
  * Other calls are given as a whole when their end has been read: plain JSON without names, arguments
  * written into a string or before the name, a call without arguments (they are {} then).  An id that
  * the model writes behind the arguments counts only for those.

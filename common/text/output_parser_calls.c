@@ -11,7 +11,9 @@ void parser_begin_call(struct output_parser *p, enum output_tools format,
     p->mark = mark;
     p->state = scans ? IN_CALL : IN_XML;
     output_scanner_init(&p->scanner, format);
-    if (!scans)
+    if (format == OUTPUT_TOOLS_GEMMA4)
+        output_gemma_begin(&p->gemma);
+    else if (!scans)
         output_xml_begin(&p->xml, format, p->tools_json);
 }
 
@@ -219,14 +221,21 @@ enum status parser_step_call(struct output_parser *p, bool *go)
     return ST_OK;
 }
 
+static enum status run_elements(struct output_parser *p, struct output_span text, size_t *taken,
+                                enum output_xml_state *state)
+{
+    if (p->scanner.format == OUTPUT_TOOLS_GEMMA4)
+        return output_gemma_run(&p->gemma, text, p->finished, &p->events, taken, state);
+    return output_xml_run(&p->xml, text, p->finished, p->max_call, &p->events, taken, state);
+}
+
 enum status parser_step_xml(struct output_parser *p, bool *go)
 {
     enum output_xml_state state = XML_GOES_ON;
     size_t n, taken;
     while (state == XML_GOES_ON) {
         const char *s = parser_rest(p, &n);
-        TRY(output_xml_run(&p->xml, (struct output_span){s, n}, p->finished, p->max_call,
-                           &p->events, &taken, &state));
+        TRY(run_elements(p, (struct output_span){s, n}, &taken, &state));
         if (state == XML_NO_CALL)
             return no_call(p, taken);
         p->at += taken;

@@ -42,6 +42,9 @@ enum output_tools {
     /* Messages with channels: gpt-oss (output_harmony.h). */
     OUTPUT_TOOLS_HARMONY,
 
+    /* <|tool_call>call:NAME{KEY:VALUE,..}<tool_call|>: Gemma 4 (output_gemma.h) */
+    OUTPUT_TOOLS_GEMMA4,
+
     /* The whole answer is a call or a list of calls in plain JSON; in a fence only calls of functions that there are. */
     OUTPUT_TOOLS_JSON,
 

@@ -4,6 +4,7 @@ add_library(ingot_output STATIC
   text/output_deepseek.c
   text/output_events.c
   text/output_formats.c
+  text/output_gemma.c
   text/output_glm4.c
   text/output_granite.c
   text/output_harmony.c

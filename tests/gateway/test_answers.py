@@ -109,6 +109,16 @@ def minimax(calls):
     return f"<minimax:tool_call>\n{inner}</minimax:tool_call>"
 
 
+def gemma(calls):
+    def value(v):
+        if isinstance(v, dict):
+            return "{" + ",".join(f"{k}:{value(x)}" for k, x in v.items()) + "}"
+        if isinstance(v, list):
+            return "[" + ",".join(map(value, v)) + "]"
+        return f'<|"|>{v}<|"|>' if isinstance(v, str) else json.dumps(v)
+    return "".join(f"<|tool_call>call:{n}{value(a)}<tool_call|>" for n, a in calls)
+
+
 def granite(calls):
     return "<|tool_call|>" + json.dumps([{"name": n, "arguments": a} for n, a in calls])
 
@@ -152,6 +162,8 @@ FORMATS = [
     ("glm45", "<tool_call> <arg_key> <arg_value> and <think>",
      ["<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"], [glm, glm47], True),
     ("minimax_m2", "<minimax:tool_call> and <think>", ["<minimax:tool_call>", "</minimax:tool_call>"], [minimax], True),
+    ("gemma4", "<|tool_call>call: <|channel>thought\n <channel|>",
+     ["<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>"], [gemma], True),
     ("granite", "<|tool_call|>", ["<|tool_call|>"], [granite, phi4], True),
     ("kimi", KIMI[1], KIMI, [kimi], True),
     ("harmony", "<|channel|>analysis<|message|>", HARMONY, [harmony], True),

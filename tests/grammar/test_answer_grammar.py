@@ -31,7 +31,7 @@ HARMONY = "<|channel|>analysis<|message|>\n<|end|>"
 # format: template texts that choose among its forms
 FORMS = {"hermes": [""], "llama3": [""], "mistral": ["", "[ARGS]"], "deepseek": ["", "```json"], "granite": ["", "<|/tool_call|>"],
          "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""]}
-NO_FORM = ["none", "qwen3_coder", "glm45", "minimax_m2"]
+NO_FORM = ["none", "qwen3_coder", "glm45", "minimax_m2", "gemma4"]
 PIECES = ['{"', '": "', '", "', '"}', "arguments", "name", "\n", "\n\n", "<", "tool", "é", "assistant", "json", "analysis", "final"]
 walks = 0
 

@@ -124,6 +124,10 @@ const char *const golden_names[] = {
     "gemma4-values-bf16",
     "gemma4-bias",
     "gemma4-vision",
+    "gemma4-inputs",
+    "gemma4-inputs-bf16",
+    "gemma4-moe",
+    "gemma4-moe-bf16",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -113,6 +113,26 @@ ParameterizedTest(size_t *i, memory, plan_is_what_is_taken)
     real->close(be);
 }
 
+/* Layers that read the keys and values of others take none of the cache. */
+Test(memory, shared_keys_and_values_are_held_once)
+{
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder_memory plan;
+    must(loader_open(&ld, golden_dir("gemma4-inputs")), "gemma4-inputs");
+    const struct model_config *mc = loader_config(ld);
+    struct rig_config rc = {.kv_dtype = DT_F32, .block_len = 5, .n_blocks = 13};
+    struct decoder_config cfg = rig_decoder_config(mc, rc, 0, 1);
+    must(decoder_plan_memory(&plan, mc, ld, be, &cfg), "plan");
+    cr_assert_eq(mc->n_layers, 6);
+    cr_assert_eq(mc->n_kv_shared, 3); /* of the others two have a window */
+    size_t cols =
+        2 * (size_t)(mc->n_kv * mc->d_head) + (size_t)(mc->global_n_kv * mc->global_d_head);
+    cr_assert_eq(plan.kv_per_block, 2 * 5 * cols * sizeof(float));
+    loader_close(ld);
+    real->close(be);
+}
+
 static void no_experts(struct backend *be, struct backend_info *out)
 {
     real->info(be, out);

@@ -300,8 +300,8 @@ void check_worlds(struct backend *be, const struct layer *l)
     free(got);
 }
 
-static void route(struct backend *be, const struct moe_layer *ml, const float *logits, int32_t T,
-                  int32_t *ids, float *weights)
+void route(struct backend *be, const struct moe_layer *ml, const float *logits, int32_t T,
+           int32_t *ids, float *weights)
 {
     const struct backend_ops *op = backend_ops_of(be);
     struct view v[] = {view_of(be, T, ml->n_experts, DT_F32, logits),

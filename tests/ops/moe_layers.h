@@ -51,6 +51,9 @@ void check_order(struct backend *be, struct backend *plain, const struct layer *
 void check_worlds(struct backend *be, const struct layer *l);
 
 /* Routers with ties, NaN and infinities. */
+/* moe_route of logits [T, E] to ids and weights [T, k]. */
+void route(struct backend *be, const struct moe_layer *ml, const float *logits, int32_t T,
+           int32_t *ids, float *weights);
 void check_strange_routers(struct backend *be);
 /* Stacks that load_stack must refuse. */
 void check_stacks_that_cannot_be(struct backend *be);

@@ -127,6 +127,47 @@ Test(kv_store, bytes_of_the_definition)
     cr_assert_geq(n, 1);
 }
 
+/* Queries alone give what they give beside keys and values, and the cache keeps its bytes. */
+Test(kv_store, queries_alone)
+{
+    enum { D = 20, N_Q = 3, COLS = (N_Q + 2 * N_KV) * D };
+    static float qkv[ROWS * COLS], alone[ROWS * N_Q * D], q[2][ROWS * N_Q * D];
+    static char cache[2][ROWS * N_KV * D * 4];
+    int32_t pos[ROWS], slot[ROWS];
+    for (int32_t row = 0; row < ROWS; row++) {
+        pos[row] = slot[row] = row;
+        for (int32_t i = 0; i < COLS; i++)
+            qkv[row * COLS + i] = input(row, i / D, i % D);
+        memcpy(alone + row * N_Q * D, qkv + row * COLS, N_Q * D * sizeof *alone);
+    }
+    for (size_t n = 0; n < ARRAY_LEN(float_isas); n++) {
+        struct backend *be = open_isa(float_isas[n], 2);
+        if (!be)
+            continue;
+        struct op_env e = env_open(be);
+        struct attn_layer al = {
+            .n_q = N_Q, .n_kv = N_KV, .d_head = D, .q_per_kv = 1, .eps = 1e-6f, .v_norm = true};
+        struct step_dev st = {.n_tokens = ROWS,
+                              .pos = env_packed(&e, ROWS, 1, DT_I32, pos),
+                              .slot = env_packed(&e, ROWS, 1, DT_I32, slot)};
+        struct kv_layer kv = {.k = env_packed(&e, ROWS, N_KV * D, DT_F32, NULL),
+                              .v = env_packed(&e, ROWS, N_KV * D, DT_F32, NULL)};
+        for (int i = 0; i < 2; i++) {
+            al.q_alone = i;
+            struct view x = env_packed(&e, ROWS, attn_qkv_cols(&al), DT_F32, i ? alone : qkv),
+                        out = env_packed(&e, ROWS, N_Q * D, DT_F32, NULL);
+            ENV_RUN(&e, e.ops->qkv_to_cache(be, &al, &st, x, kv, out));
+            env_read(&e, q[i], out);
+            env_read(&e, cache[i], kv.k);
+        }
+        cr_assert_eq(e.st, ST_OK, "%s: %s", float_isas[n], status_detail());
+        cr_assert_eq(memcmp(q[0], q[1], sizeof q[0]), 0, "%s", float_isas[n]);
+        cr_assert_eq(memcmp(cache[0], cache[1], sizeof cache[0]), 0, "%s", float_isas[n]);
+        cr_assert_eq(env_close(&e), ST_OK);
+        close_isa(be);
+    }
+}
+
 /* The definition itself, at values worked out by hand. */
 Test(kv_store, definition)
 {

@@ -58,6 +58,42 @@ Test(moe, router_with_ties_and_strange_numbers)
     close_isa(be);
 }
 
+/* The weights of the chosen experts, with softmax, are multiplied by the experts' factors. */
+Test(moe, factors_of_experts)
+{
+    enum { E = 5, K = 3, T = 4 };
+    static const float factor[E] = {0.5f, -1.25f, 3, 1, 0.0625f};
+    const struct weight_src src = {.name = "factors",
+                                   .vector = true,
+                                   .cols = E,
+                                   .n_parts = 1,
+                                   .part = {{.data = factor, .dtype = DT_F32, .rows = 1}},
+                                   .n_slices = 1,
+                                   .slice_end = {E}};
+    float logits[T * E], w[2][T * K];
+    int32_t ids[2][T * K];
+    for (int i = 0; i < T * E; i++)
+        logits[i] = (float)((i * 7919) % 23) / 4 - 3;
+    for (size_t n = 0; n < ARRAY_LEN(all_isas); n++) {
+        struct backend *be = open_isa(all_isas[n], 2);
+        if (!be)
+            continue;
+        struct weight *scale;
+        struct moe_layer ml = {.n_experts = E, .top_k = K, .scale = 1, .renormalise = true};
+        cr_assert_eq(backend_ops_of(be)->load_weight(be, &src, &scale), ST_OK);
+        for (int i = 0; i < 2; i++) {
+            ml.expert_scale = i ? scale : NULL;
+            route(be, &ml, logits, T, ids[i], w[i]);
+        }
+        for (int i = 0; i < T * K; i++) {
+            cr_assert_eq(ids[1][i], ids[0][i]);
+            cr_assert_eq(w[1][i], w[0][i] * factor[ids[0][i]], "%s: weight %d", all_isas[n], i);
+        }
+        backend_ops_of(be)->free_weight(be, scale);
+        close_isa(be);
+    }
+}
+
 Test(moe, stacks_that_cannot_be)
 {
     struct backend *be = open_isa("auto", 1);

@@ -142,6 +142,9 @@ def tensors_as_llama_cpp_writes_them():
         out, _ = quantize(golden / "models" / file.stem, "theirs.gguf", kind)
         ours, theirs = gguf.GGUFReader(out), gguf.GGUFReader(file)
         ours_t, theirs_t = ({t.name: t for t in r.tensors} for r in (ours, theirs))
+        if file.stem == "gemma4-inputs-bf16":  # what is never read: keys and values of layers that share others'
+            for name in [f"blk.{i}.attn_{kv}.weight" for i in (3, 4) for kv in "kv"]:
+                del theirs_t[name]
         assert ours_t.keys() == theirs_t.keys(), (file.stem, ours_t.keys() ^ theirs_t.keys())
         for name, t in theirs_t.items():
             o = ours_t[name]

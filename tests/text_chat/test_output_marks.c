@@ -37,6 +37,8 @@ Test(output_marks, formats_of_templates)
          "<seed:think>"},
         {"<tool_call>{name}<arg_key>{key}</arg_key> </think>", OUTPUT_TOOLS_GLM45, "<think>"},
         {"{%- set begin = '<minimax:tool_call>' %} <think>", OUTPUT_TOOLS_MINIMAX, "<think>"},
+        {"'<|tool_call>call:' + name + '}<tool_call|>' '<|channel>thought\\n' '<channel|>'",
+         OUTPUT_TOOLS_GEMMA4, "<|channel>thought\n"},
         {"<tool_call> and [TOOL_CALLS]", OUTPUT_TOOLS_AUTO, NULL},
         {"<tool_cal", OUTPUT_TOOLS_AUTO, NULL},
     };
@@ -46,6 +48,23 @@ Test(output_marks, formats_of_templates)
         cr_expect_eq(output_tools_of_template(rows[i].source, n), rows[i].format, "row %zu", i);
         cr_expect(rows[i].think ? think && strcmp(think->open, rows[i].think) == 0 : !think,
                   "row %zu", i);
+    }
+}
+
+/* Special tokens are parts of the marks around Gemma 4's thinking and gpt-oss' messages. */
+Test(output_marks, marks_of_channels)
+{
+    static const struct {
+        const char *source, *first;
+    } rows[] = {{"<channel|>", "<|channel>"},
+                {"<|channel|>analysis<|message|>", "<|start|>"},
+                {"<think>", NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct output_think *think =
+            output_think_of_template(rows[i].source, strlen(rows[i].source));
+        const char *mark = output_message_mark(think, 0);
+        cr_expect(rows[i].first ? mark && strcmp(mark, rows[i].first) == 0 : !mark, "row %zu", i);
+        cr_expect_null(output_message_mark(think, 7), "row %zu", i);
     }
 }
 

@@ -374,6 +374,38 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_HARMONY, "<|channel|>analysis<|message|>a<|channel|>final<|message|>b",
      "R(a)C(b)"},
     {OUTPUT_TOOLS_HARMONY, "<|message|>a <|retur", "C(a <|retur)"},
+    /* Gemma 4 */
+    {OUTPUT_TOOLS_GEMMA4,
+     "Look.<|tool_call>call:f{path:<|\"|>a "
+     "\"b\"\\\n<|c<|\"|>,n:-1.5e3,on:true,list:[1,<|\"|>x,}<|\"|>,"
+     "{a:null,b:[]},{}]}<tool_call|><|tool_call>call:g{}<tool_call|>",
+     "C(Look.)T0(f|{\"path\":\"a "
+     "\\\"b\\\"\\\\\\n<|c\",\"n\":-1.5e3,\"on\":true,\"list\":[1,\"x,}\","
+     "{\"a\":null,\"b\":[]},{}]})T1(g|{})"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:<|\"|><|\"|>}<tool_call|> ok",
+     "T0(f|{\"a\":\"\"})C( ok)"},
+    {OUTPUT_TOOLS_GEMMA4,
+     "<|tool_call>\ncall:f { <|\"|>a b<|\"|> : True , \"c\" : \"x\\n\", d e: word, f: 12 34 , "
+     "g:None,\n"
+     "h:http://x,i:-} \n<tool_call|>\n",
+     "T0(f|{ \"a b\" : true, \"c\" : \"x\\n\", \"d e\": \"word\", \"f\": \"12 34\", \"g\":null,\n"
+     "\"h\":\"http://x\",\"i\":\"-\"})"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:1}x", "T0(f|{\"a\":1})C(x)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:1<tool_call|>x", "T0(f|{\"a\":1)C(x)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:<|\"|>b<|\"|><tool_call|>", "T0(f|{\"a\":\"b\")"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:<|\"|>b<|\"", "T0(f|{\"a\":\"b<|\\\")"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:12", "T0(f|{\"a\":)C(12)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:[1,<|", "T0(f|{\"a\":[1,)C(<|)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:1,}<tool_call|>",
+     "T0(f|{\"a\":1,)C(}<tool_call|>)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a}", "T0(f|{)C(a})"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{a:}", "T0(f|{\"a\":)C(})"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{\"a\":\"\\x\"}", "T0(f|{\"a\":\"\\)C(x\"})"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{", "T0(f|{)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f(a)", "C(<|tool_call>call:f(a))"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f", "C(<|tool_call>call:f)"},
+    {OUTPUT_TOOLS_GEMMA4, "<|tool_call><|tool_call>call:f{}", "C(<|tool_call>)T0(f|{})"},
+    {OUTPUT_TOOLS_GEMMA4, "a <|tool_c", "C(a <|tool_c)"},
     /* plain JSON */
     {OUTPUT_TOOLS_JSON, "```json\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n```",
      "T0(f|{\"a\": 1})"},
@@ -401,6 +433,7 @@ static const struct row ROWS[] = {
     {OUTPUT_TOOLS_AUTO,
      "<tool_call>f\n<arg_key>path</arg_key>\n<arg_value></arg_value></tool_call>",
      "T0(f|{\"path\": \"\"})"},
+    {OUTPUT_TOOLS_AUTO, "<|tool_call>call:f{n:1}<tool_call|>", "T0(f|{\"n\":1})"},
     {OUTPUT_TOOLS_AUTO, "<tool_call>neither", "C(<tool_call>neither)"},
 };
 
@@ -471,6 +504,8 @@ Test(output_parser, arguments_come_while_they_are_written)
         {OUTPUT_TOOLS_DEEPSEEK,
          CALL_BEGIN "function" SEP "f\n```json\n{\"path\":\"0123456789\"}\n```" CALL_END,
          "T0(f|{\"path\":\"0123456789\"})", 20},
+        {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{path:<|\"|>0123456789<|\"|>}<tool_call|>",
+         "T0(f|{\"path\":\"0123456789\"})", 12},
         {OUTPUT_TOOLS_LLAMA3,
          "<|python_tag|>{\"name\":\"f\",\"parameters\":{\"path\":\"0123456789\"}}",
          "T0(f|{\"path\":\"0123456789\"})", 20},
@@ -601,6 +636,12 @@ static const char *const PIECES[] = {
     "<|message|>",
     "<|end|>",
     "<|call|>",
+    "<|tool_call>",
+    "call:f{",
+    "<|tool_call>call:f{a:",
+    "<|\"|>",
+    "a:",
+    "<tool_call|>",
     "```tool_code\n",
     "function",
     "\n```json\n",

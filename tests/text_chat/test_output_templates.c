@@ -7,7 +7,8 @@
 #include "common/text/output_parser.h"
 #include "common/text/text_buf.h"
 
-static const char call[] = "get_weather {\"city\": \"Paris\", \"unit\": \"celsius\"}\n";
+static const char call[] = "get_weather {\"city\": \"Paris\", \"unit\": \"celsius\"}\n",
+                  call_of_gemma[] = "get_weather {\"city\":\"Paris\",\"unit\":\"celsius\"}\n";
 
 static const struct row {
     const char *name; /* of the template */
@@ -38,6 +39,10 @@ static const struct row {
      "<|im_start|>assistant\n", "<|im_end|>"},
     {"meta-llama-Llama-3.1-8B-Instruct", OUTPUT_TOOLS_LLAMA3, NULL, "<|end_header_id|>\n\n",
      "<|eot_id|>"},
+    {"google-gemma-4-31B-it-interleaved", OUTPUT_TOOLS_GEMMA4, "<|channel>thought\n",
+     "<|turn>model\n", "<turn|>"},
+    {"hf-gemma-4", OUTPUT_TOOLS_GEMMA4, "<|channel>thought\n", "<|turn>model\n",
+     "<|tool_response>"},
     {"google-gemma-2-2b-it", OUTPUT_TOOLS_AUTO, NULL, NULL, NULL},
     {"microsoft-Phi-3.5-mini-instruct", OUTPUT_TOOLS_AUTO, NULL, NULL, NULL},
     {"hf-phi-4", OUTPUT_TOOLS_AUTO, NULL, NULL, NULL},
@@ -99,7 +104,8 @@ static void reads_back(const struct row *r)
     cr_assert_not_null(end, "%s", r->name);
     for (size_t cut = 0; cut < 12; cut++) {
         struct text_buf got = calls_of(r, from, (size_t)(end - from), cut);
-        cr_expect_str_eq(got.data, call, "%s, cut %zu: %s", r->name, cut, got.data);
+        cr_expect_str_eq(got.data, r->tools == OUTPUT_TOOLS_GEMMA4 ? call_of_gemma : call,
+                         "%s, cut %zu: %s", r->name, cut, got.data);
         text_buf_free(&got);
     }
     free(b.data);

@@ -302,6 +302,28 @@ static bool of_extra_layer(const struct loader *ld, const char *name)
     return i >= ld->mc.n_layers && i < (long)ld->mc.n_layers + ld->mc.n_mtp;
 }
 
+/* Of a layer that reads the keys and values of another one: its own, which files of Gemma 4 have all the same. */
+static bool of_shared_kv(const struct loader *ld, const char *name)
+{
+    static const enum tensor_id ids[] = {TN_K,        TN_V,        TN_K_NORM,
+                                         TN_GLOBAL_K, TN_GLOBAL_V, TN_GLOBAL_K_NORM};
+    const struct tensor_rule *rules = ld->mc.arch->tensor;
+    char own[256];
+    for (int32_t i = ld->mc.n_layers - ld->mc.n_kv_shared; i < ld->mc.n_layers; i++) {
+        for (size_t k = 0; k < ARRAY_LEN(ids); k++) {
+            const char *patterns[] = {rules[ids[k]].name, rules[ids[k]].bias};
+            for (size_t j = 0; j < ARRAY_LEN(patterns); j++) {
+                if (!patterns[j])
+                    continue;
+                fill_name(own, sizeof own, patterns[j], i, 0);
+                if (strcmp(own, name) == 0)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Of an encoder's heads: those for training, and that of a classifier, which pooler.h reads. */
 static bool of_encoder_head(const struct loader *ld, const char *name)
 {
@@ -327,7 +349,8 @@ static bool carries_nothing(const struct loader *ld, const char *name)
                    (ends_with(name, ".attn.bias") || ends_with(name, ".attention.bias") ||
                     ends_with(name, ".masked_bias"));
     return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
-           of_mask || of_extra_layer(ld, name) || of_encoder_head(ld, name);
+           of_mask || of_extra_layer(ld, name) || of_encoder_head(ld, name) ||
+           of_shared_kv(ld, name);
 }
 
 /* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */

@@ -73,8 +73,10 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
-    if (model_n_sparse(mc) < mc->n_layers)
+    if (model_n_sparse(mc) < mc->n_layers || model_has_dense_beside(mc))
         TRY(cut_ffn(&out->ffn, mc->ffn, mc->ffn_unit, rank, world, out->n_slices, even));
+    if (mc->wide_ffn)
+        TRY(cut_ffn(&out->wide, mc->wide_ffn, mc->ffn_unit, rank, world, out->n_slices, even));
     if (model_n_sparse(mc) > 0)
         TRY(cut_ffn(&out->expert, mc->expert_ffn, mc->expert_unit, rank, world, out->n_slices,
                     even));

@@ -31,9 +31,10 @@ struct shard {
     int32_t q_per_kv, q_offset;           /* as in struct kv_share */
     struct kv_share global;               /* of global layers; empty where these are as others */
     struct ffn_share ffn;                 /* empty where all layers have experts */
-    struct ffn_share expert;              /* of each expert; empty where there are none */
-    struct ffn_share shared;              /* of the shared expert; empty where there is none */
-    struct delta_share delta;             /* empty where no layer is one */
+    struct ffn_share wide; /* of layers that share keys and values; empty where it is as others' */
+    struct ffn_share expert;  /* of each expert; empty where there are none */
+    struct ffn_share shared;  /* of the shared expert; empty where there is none */
+    struct delta_share delta; /* empty where no layer is one */
     struct vocab_part vocab;
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */

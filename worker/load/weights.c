@@ -78,6 +78,20 @@ static const struct weight_rule {
     [W_GLOBAL_O] = {"global attention output", true, false, false, 1, {TN_GLOBAL_O}},
     [W_GLOBAL_O_BIAS] = {"global attention output bias", true, true, false, 1, {TN_GLOBAL_O}},
     [W_LAYER_SCALE] = {"layer's factor", true, false, false, 1, {TN_LAYER_SCALE}},
+    [W_GLOBAL_Q] = {"global queries", true, false, false, 1, {TN_GLOBAL_Q}},
+    [W_WIDE_GATE_UP] = {"wide gate and up", true, false, false, 2, {TN_WIDE_GATE, TN_WIDE_UP}},
+    [W_WIDE_DOWN] = {"wide down", true, false, false, 1, {TN_WIDE_DOWN}},
+    [W_INPUT_EMBED] = {"layers' inputs", false, false, false, 1, {TN_INPUT_EMBED}},
+    [W_INPUT_PROJ] = {"layers' inputs of the embedding", false, false, false, 1, {TN_INPUT_PROJ}},
+    [W_INPUT_PROJ_NORM] = {"norm of these", false, false, false, 1, {TN_INPUT_PROJ_NORM}},
+    [W_INPUT_GATE] = {"gate of the layer's input", true, false, false, 1, {TN_INPUT_GATE}},
+    [W_INPUT_OUT] = {"output of the layer's input", true, false, false, 1, {TN_INPUT_OUT}},
+    [W_INPUT_NORM] = {"norm behind it", true, false, false, 1, {TN_INPUT_NORM}},
+    [W_ROUTER_NORM] = {"router's norm", true, false, false, 1, {TN_ROUTER_NORM}},
+    [W_EXPERT_SCALE] = {"experts' factors", true, false, false, 1, {TN_EXPERT_SCALE}},
+    [W_EXPERT_IN_NORM] = {"norm before the experts", true, false, false, 1, {TN_EXPERT_IN_NORM}},
+    [W_DENSE_OUT_NORM] = {"norm behind the dense part", true, false, false, 1, {TN_DENSE_OUT_NORM}},
+    [W_EXPERT_OUT_NORM] = {"norm behind the experts", true, false, false, 1, {TN_EXPERT_OUT_NORM}},
 };
 
 struct range {
@@ -100,6 +114,8 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
                               sh->global.n * mc->global_d_head};
     case AX_FFN:
         return (struct range){sh->ffn.first, sh->ffn.n};
+    case AX_WIDE_FFN:
+        return (struct range){sh->wide.first, sh->wide.n};
     case AX_EXPERT_FFN:
         return (struct range){sh->expert.first, sh->expert.n};
     case AX_SHARED_FFN:
@@ -128,9 +144,12 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
     const struct weight_rule *r = &rules[id];
     if (id == W_UP && mc->arch->tensor[TN_GATE].name)
         return false;
+    bool q_alone = mc->kv_rank > 0 || model_kv_layer(mc, layer) != layer;
     if ((id == W_GLOBAL_QKV && mc->k_eq_v) || (id == W_GLOBAL_QK && !mc->k_eq_v))
         return false;
-    if ((id == W_Q || id == W_QKV) && (mc->kv_rank > 0) != (id == W_Q))
+    if ((id == W_Q || id == W_GLOBAL_Q) && !q_alone)
+        return false;
+    if ((id == W_QKV || id == W_GLOBAL_QKV || id == W_GLOBAL_QK) && q_alone)
         return false;
     return model_layer_has(mc, r->part[0], layer) &&
            (!r->is_bias || model_has_bias(mc, r->part[0]));
@@ -140,7 +159,8 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
 static bool of_input(enum weight_id id)
 {
     return id == W_EMBED || id == W_TYPES || id == W_POSITIONS || id == W_EMBED_NORM ||
-           id == W_EMBED_NORM_BIAS;
+           id == W_EMBED_NORM_BIAS || id == W_INPUT_EMBED || id == W_INPUT_PROJ ||
+           id == W_INPUT_PROJ_NORM;
 }
 
 bool weight_per_layer(enum weight_id id)
@@ -163,9 +183,11 @@ static void set_slices(struct weight_src *w, const struct model_config *mc, cons
     const int32_t *head_end = delta ? sh->delta.slice_end : sh->attn_slice_end;
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
-    if (w->vector || (!heads && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
+    if (w->vector || (!heads && cols != AX_FFN && cols != AX_WIDE_FFN && cols != AX_EXPERT_FFN &&
+                      cols != AX_SHARED_FFN))
         return;
     const struct ffn_share *ffn = cols == AX_FFN          ? &sh->ffn
+                                  : cols == AX_WIDE_FFN   ? &sh->wide
                                   : cols == AX_EXPERT_FFN ? &sh->expert
                                                           : &sh->shared;
     w->n_slices = sh->n_slices;
@@ -395,9 +417,10 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
         TRY(copy_rows(copies, t.data, &from, p));
     if (t.dtype != DT_E4M3)
         return ST_OK;
-    if (id == TN_EMBED || t.n_dims != 2)
+    bool embedding = id == TN_EMBED || id == TN_INPUT_EMBED;
+    if (embedding || t.n_dims != 2)
         FAIL(ST_UNSUPPORTED, "tensor %s: %s of type %s is not supported", t.name,
-             id == TN_EMBED ? "an embedding" : "a stack", t.type_name);
+             embedding ? "an embedding" : "a stack", t.type_name);
     return derive_fp8(copies, ld, &t, &from, (size_t)cols.first, (size_t)cols.n, p);
 }
 
@@ -422,8 +445,8 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
 /* Where norm weights are stored less 1: is that vector one of them? */
 static bool less_one(enum weight_id id)
 {
-    return id != W_LAYER_SCALE && id != W_ROUTER_BIAS && id != W_SINKS && id != W_DELTA_DT &&
-           id != W_DELTA_NORM;
+    return id != W_LAYER_SCALE && id != W_EXPERT_SCALE && id != W_ROUTER_BIAS && id != W_SINKS &&
+           id != W_DELTA_DT && id != W_DELTA_NORM;
 }
 
 /* expert: of a stack, or this rank's query head. */

@@ -38,7 +38,8 @@ enum weight_id {
     W_SINKS,
     W_EXPERTS_BIAS, /* of gate and up, [E 2F]; of down, [E D] */
     W_EXPERTS_DOWN_BIAS,
-    /* latent attention: see TN_Q_A and those behind it; W_Q where the queries have no latent */
+    /* latent attention: see TN_Q_A and those behind it; W_Q where the queries have no latent, and in
+     * layers that share keys and values */
     W_Q,
     W_Q_A,
     W_Q_A_NORM,
@@ -70,6 +71,20 @@ enum weight_id {
     W_GLOBAL_O,
     W_GLOBAL_O_BIAS,
     W_LAYER_SCALE,
+    W_GLOBAL_Q, /* of layers that share keys and values */
+    W_WIDE_GATE_UP,
+    W_WIDE_DOWN,
+    W_INPUT_EMBED,
+    W_INPUT_PROJ,
+    W_INPUT_PROJ_NORM,
+    W_INPUT_GATE,
+    W_INPUT_OUT,
+    W_INPUT_NORM,
+    W_ROUTER_NORM,
+    W_EXPERT_SCALE,
+    W_EXPERT_IN_NORM,
+    W_DENSE_OUT_NORM,
+    W_EXPERT_OUT_NORM,
     W_N
 };
 

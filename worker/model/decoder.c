@@ -78,8 +78,10 @@ static enum status take_kv(struct decoder *m)
             TRY(take_states(m, l, &kv));
             continue;
         }
-        bool own = i == 0 || !m->mc.arch->encoder; /* an encoder's layers share the first one's */
-        struct buf **bufs = own ? l->kv_buf : m->layer[0].kv_buf;
+        /* an encoder's layers share the first one's */
+        int32_t from = m->mc.arch->encoder ? 0 : model_kv_layer(&m->mc, i);
+        bool own = i == from;
+        struct buf **bufs = m->layer[from].kv_buf;
         const struct kv_kind *k = &kv.kind[model_is_global(&m->mc, i)];
         int32_t cols = k->cols;
         for (int b = 0; own && b < KV_BUFS; b++) {
@@ -230,18 +232,21 @@ static void set_layers(struct decoder *m)
                                                  : l->w[W_K_NORM],
             .v_norm = m->mc.arch->value_norm,
             .v_is_k = global && m->mc.k_eq_v,
+            .q_alone = model_kv_layer(&m->mc, i) != i,
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),
             .sinks = l->w[W_SINKS],
         };
         l->sparse = m->mc.sparse[i];
+        l->ffn = l->w[W_WIDE_DOWN] ? m->sh.wide.n : m->sh.ffn.n;
         set_delta(m, l, m->mc.delta[i]);
         l->moe = moe_facts(&m->mc, &m->sh);
         l->moe.act = m->act;
         l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
         l->moe.down = l->w[W_EXPERTS_DOWN];
         l->moe.route_bias = l->w[W_ROUTER_BIAS];
+        l->moe.expert_scale = l->w[W_EXPERT_SCALE];
         l->moe.gate_up_bias = l->w[W_EXPERTS_BIAS];
         l->moe.down_bias = l->w[W_EXPERTS_DOWN_BIAS];
     }
@@ -393,5 +398,7 @@ size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_co
 {
     size_t out = (size_t)model_n_out(mc) * (size_t)mc->hidden;
     size_t heads = mc->arch->wide_qk_norm ? (size_t)(mc->n_q + mc->n_kv) : 0;
-    return (size_t)cfg->max_tokens * (out > heads ? out : heads) * sizeof(float);
+    size_t most = (size_t)cfg->max_tokens * (out > heads ? out : heads);
+    size_t inputs = (size_t)model_axis(mc, AX_INPUTS); /* of one token: see layers_inputs */
+    return (most > inputs ? most : inputs) * sizeof(float);
 }

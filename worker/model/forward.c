@@ -1,5 +1,6 @@
 /* decoder_forward: the layers over the tokens of one step. */
 #include <assert.h>
+#include <math.h>
 
 #include "worker/model/decoder_parts.h"
 
@@ -12,6 +13,7 @@ struct scratch {
     struct view q_latent, q_normed, q_heads, latent, values;   /* see scratch_layout */
     struct view router, ids, weights, moe;                     /* moe: the whole room, [1, n] */
     struct view shared_mid, shared_ffn, shared_scale;
+    struct view inputs, new_inputs, input_mid, input_act; /* see scratch_layout */
 };
 
 static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, int32_t cols)
@@ -61,6 +63,10 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .shared_mid = rows_of(m, m->at.shared_mid, T, 2 * m->sh.shared.n),
         .shared_ffn = rows_of(m, m->at.shared_ffn, T, m->sh.shared.n),
         .shared_scale = rows_of(m, m->at.shared_scale, T, 1),
+        .inputs = rows_of(m, m->at.inputs, T, model_axis(&m->mc, AX_INPUTS)),
+        .new_inputs = rows_of(m, m->at.new_inputs, T, model_axis(&m->mc, AX_INPUTS)),
+        .input_mid = rows_of(m, m->at.input_mid, T, 2 * m->mc.d_input),
+        .input_act = rows_of(m, m->at.input_act, T, m->mc.d_input),
     };
 }
 
@@ -77,18 +83,29 @@ struct delta {
     const struct weight *bias;
 };
 
+/* The same rows with as many columns as a layer of another kind has. */
+static struct view with_cols(struct view x, int32_t cols)
+{
+    x.cols = x.stride = cols;
+    return x;
+}
+
 /* out: partial [T,D], from in [T,D] */
 static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
                              const struct scratch *s, struct view out)
 {
+    const struct weight *gate_up = l->w[W_WIDE_GATE_UP] ? l->w[W_WIDE_GATE_UP] : l->w[W_GATE_UP];
+    const struct weight *down = l->w[W_WIDE_DOWN] ? l->w[W_WIDE_DOWN] : l->w[W_DOWN];
+    struct view ffn = with_cols(s->ffn, l->ffn); /* [T, F] */
     if (l->w[W_UP]) {
         TRY(m->op->linear(m->be, l->w[W_UP], in, s->mid)); /* [T, F] */
-        TRY(m->op->activate(m->be, m->act, s->mid, s->ffn));
+        TRY(m->op->activate(m->be, m->act, s->mid, ffn));
     } else {
-        TRY(m->op->linear(m->be, l->w[W_GATE_UP], in, s->mid)); /* [T, 2 F] */
-        TRY(m->op->act_mul(m->be, m->act, s->mid, s->ffn));
+        struct view mid = with_cols(s->mid, 2 * l->ffn); /* [T, 2 F] */
+        TRY(m->op->linear(m->be, gate_up, in, mid));
+        TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
-    return m->op->linear(m->be, l->w[W_DOWN], s->ffn, out);
+    return m->op->linear(m->be, down, ffn, out);
 }
 
 /* s->out: [T,D] summed over the ranks, from in [T,D].  Every rank has the whole router.  The shared
@@ -114,6 +131,30 @@ static enum status expert_ffn(struct decoder *m, const struct layer *l, struct v
         TRY(m->op->sigmoid_mul(m->be, s->second, s->shared_scale));
     }
     return m->op->add(m->be, s->out, s->second, 1.0f);
+}
+
+/* s->out: [T,D], the norm of the dense part plus the norm of the experts', which are summed over the ranks at once.  The
+ * dense part, the router and the experts have norms of their own of the residual stream (Gemma 4).  in [T,D]: the dense
+ * part's, which is overwritten. */
+static enum status beside_ffn(struct decoder *m, const struct layer *l, struct view in,
+                              struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    struct view none = {0}, dense = s->both, experts = s->second;
+    dense.rows = in.rows;
+    TRY(dense_ffn(m, l, in, s, dense));
+    s->out = dense; /* whatever post_norm has exchanged */
+    s->h = rows_of(m, m->at.h, in.rows, m->mc.hidden);
+    TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_ROUTER_NORM], m->eps, s->h));
+    TRY(op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
+    TRY(op->scale(m->be, s->router, (float)(1.0 / sqrt((double)m->mc.hidden))));
+    TRY(op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
+    TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_EXPERT_IN_NORM], m->eps, s->h));
+    TRY(op->moe_ffn(m->be, &l->moe, s->h, s->ids, s->weights, s->moe, experts));
+    TRY(all_reduce(m, s->both));
+    TRY(op->add_rms_norm(m->be, dense, none, NULL, l->w[W_DENSE_OUT_NORM], m->eps, s->h));
+    TRY(op->add_rms_norm(m->be, experts, none, NULL, l->w[W_EXPERT_OUT_NORM], m->eps, dense));
+    return op->add(m->be, dense, s->h, 1.0f);
 }
 
 /* q and k over all heads at once: each head's sum of squares comes from one rank. */
@@ -223,13 +264,6 @@ static enum status delta_net(struct decoder *m, const struct layer *l, const str
     return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
 }
 
-/* The same rows with as many columns as a layer of another kind has. */
-static struct view with_cols(struct view x, int32_t cols)
-{
-    x.cols = x.stride = cols;
-    return x;
-}
-
 /* Of a global layer with heads of its own.  s->out: partial [T,D], from in [T,D] */
 static enum status global_attention(struct decoder *m, const struct layer *l,
                                     const struct step_dev *st, struct view in,
@@ -239,7 +273,8 @@ static enum status global_attention(struct decoder *m, const struct layer *l,
     const struct attn_layer *al = &l->attn;
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(al));
     struct view q = with_cols(s->q, al->n_q * al->d_head), att = with_cols(s->att, q.cols);
-    TRY(op->linear(m->be, l->w[al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV], in, qkv));
+    enum weight_id id = al->q_alone ? W_GLOBAL_Q : al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV;
+    TRY(op->linear(m->be, l->w[id], in, qkv));
     TRY(op->qkv_to_cache(m->be, al, st, qkv, l->kv, q));
     TRY(op->attention(m->be, al, st, q, l->kv, att));
     return op->linear(m->be, l->w[W_GLOBAL_O], att, s->out);
@@ -256,10 +291,11 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
         return latent_attention(m, l, st, in, s);
     if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
         return global_attention(m, l, st, in, s);
-    TRY(op->linear(m->be, l->w[W_QKV], in, s->qkv)); /* [T, (n_q + 2 n_kv) d] */
+    struct view qkv = with_cols(s->qkv, attn_qkv_cols(&l->attn)); /* [T, (n_q + 2 n_kv) d] */
+    TRY(op->linear(m->be, l->w[l->attn.q_alone ? W_Q : W_QKV], in, qkv));
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));
-    TRY(op->qkv_to_cache(m->be, &l->attn, st, s->qkv, l->kv, s->q));
+    TRY(op->qkv_to_cache(m->be, &l->attn, st, qkv, l->kv, s->q));
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
     if (l->w[W_Q_GATE]) {
         TRY(op->linear(m->be, l->w[W_Q_GATE], in, s->gate)); /* [T, n_q d] */
@@ -288,6 +324,26 @@ static enum status parallel_forward(struct decoder *m, const struct layer *l,
     return ST_OK;
 }
 
+/* *delta: the norm of the product with the layer's input, which the residual stream decides (Gemma 3n, Gemma 4 E2B); the
+ * matrices are whole on every rank.  resid += the delta before */
+static enum status layer_input(struct decoder *m, const struct layer *l, struct scratch *s,
+                               struct delta *delta)
+{
+    const struct backend_ops *op = m->op;
+    int32_t P = m->mc.d_input, i = (int32_t)(l - m->layer);
+    struct view gate = s->input_mid, up = s->input_mid, own = s->inputs; /* [T, P] of wider rows */
+    gate.cols = up.cols = own.cols = P;
+    up.off += (size_t)P * sizeof(float);
+    own.off += (size_t)i * (size_t)P * sizeof(float);
+    TRY(op->add(m->be, s->resid, delta->x, 1.0f));
+    TRY(op->linear(m->be, l->w[W_INPUT_GATE], s->resid, s->input_act));
+    TRY(op->copy(m->be, gate, s->input_act));
+    TRY(op->copy(m->be, up, own));
+    TRY(op->act_mul(m->be, m->act, s->input_mid, s->input_act));
+    TRY(op->linear(m->be, l->w[W_INPUT_OUT], s->input_act, s->out));
+    return post_norm(m, l->w[W_INPUT_NORM], NULL, s, delta);
+}
+
 /* resid = (resid + delta) * the layer's factor */
 static enum status scale_layer(struct decoder *m, const struct layer *l, const struct scratch *s,
                                struct delta *delta)
@@ -310,13 +366,17 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
                   delta));
     TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
-    if (l->sparse) {
+    if (w[W_ROUTER_NORM]) {
+        TRY(beside_ffn(m, l, in, s));
+    } else if (l->sparse) {
         TRY(expert_ffn(m, l, in, s));
     } else {
         TRY(dense_ffn(m, l, in, s, s->out));
         TRY(all_reduce(m, s->out));
     }
     TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
+    if (w[W_INPUT_GATE])
+        TRY(layer_input(m, l, s, delta));
     return m->mc.arch->layer_scale ? scale_layer(m, l, s, delta) : ST_OK;
 }
 
@@ -345,6 +405,40 @@ static enum status embed(struct decoder *m, const struct step_dev *st, const str
     TRY(scale(m, s->resid, m->mc.embed_scale));
     TRY(add_rows(m, W_TYPES, 0, st->type, s));
     return add_rows(m, W_POSITIONS, -m->mc.first_position, st->pos, s);
+}
+
+/* s->new_inputs: rows of the table, summed over the ranks in pieces that their messages hold */
+static enum status embed_inputs(struct decoder *m, const struct step_dev *st,
+                                const struct scratch *s)
+{
+    struct view x = s->new_inputs;
+    size_t row = (size_t)x.cols * sizeof(float);
+    int32_t most = (int32_t)(decoder_coll_bytes(&m->mc, &m->cfg) / row);
+    TRY(m->op->embed(m->be, m->w[W_INPUT_EMBED], m->sh.vocab.first_id, st->token, x));
+    for (int32_t t = 0; t < s->new_inputs.rows; t += x.rows) {
+        int32_t left = s->new_inputs.rows - t;
+        x.rows = left < most ? left : most;
+        TRY(all_reduce(m, x));
+        x.off += (size_t)x.rows * row;
+    }
+    return ST_OK;
+}
+
+/* s->inputs: [T, L P], of each layer (norm(W resid / sqrt(D)) + row sqrt(P)) / sqrt(2) */
+static enum status layers_inputs(struct decoder *m, const struct step_dev *st,
+                                 const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    int32_t P = m->mc.d_input;
+    struct view from = s->new_inputs, to = s->inputs; /* [T L, P] */
+    from.rows = to.rows = s->inputs.rows * m->mc.n_layers;
+    from.cols = from.stride = to.cols = to.stride = P;
+    TRY(op->linear(m->be, m->w[W_INPUT_PROJ], s->resid, s->new_inputs));
+    TRY(op->scale(m->be, s->new_inputs, (float)(1.0 / sqrt((double)m->mc.hidden))));
+    TRY(op->add_rms_norm(m->be, from, (struct view){0}, NULL, m->w[W_INPUT_PROJ_NORM], m->eps, to));
+    TRY(embed_inputs(m, st, s));
+    TRY(op->add(m->be, s->inputs, s->new_inputs, (float)sqrt((double)P)));
+    return op->scale(m->be, s->inputs, (float)sqrt(0.5));
 }
 
 /* ---- encoders ---- */
@@ -392,6 +486,8 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     if (m->mc.arch->encoder)
         return encoder_forward(m, st, &s);
     TRY(embed(m, st, &s));
+    if (m->mc.d_input)
+        TRY(layers_inputs(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
     TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &m->states));

@@ -30,6 +30,8 @@ static enum status check_features(const struct model_config *mc, struct backend 
         {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
         {model_n_delta(mc) > 0, FEATURE_DELTA, "gated delta-net layers"},
         {a->value_norm || mc->k_eq_v, FEATURE_VALUES, "norms of values"},
+        {mc->n_kv_shared > 0, FEATURE_Q_ALONE, "layers that share keys and values"},
+        {model_has(mc, TN_EXPERT_SCALE), FEATURE_EXPERT_SCALE, "factors of experts"},
         {mc->n_experts && (mc->sigmoid_scores || mc->n_groups > 1), FEATURE_ROUTES,
          "sigmoid or grouped routing of experts"},
         {model_has(mc, TN_SHARED_SCALE) || model_has(mc, TN_Q_GATE), FEATURE_SIGMOID_MUL, "gates"},
@@ -155,7 +157,8 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
               take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
-    size_t attention = at, delta = at, ffn = at, experts = at;
+    ok = ok && take(&at, &out->inputs, T, model_axis(mc, AX_INPUTS));
+    size_t attention = at, delta = at, ffn = at, inputs = at;
     out->moe_bytes = 0;
     ok = ok && take(&attention, &out->q, T, q) &&
          take(&attention, &out->att, T, mc->kv_rank ? sh->n_q * mc->kv_rank : q) &&
@@ -163,11 +166,20 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
                       : take(&attention, &out->qkv, T, q + 2 * kv)) &&
          take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
          take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? q : 0) &&
-         take_delta(&delta, out, mc, sh, T) && take(&ffn, &out->mid, T, 2 * sh->ffn.n) &&
-         take(&ffn, &out->ffn, T, sh->ffn.n) && take_experts(&experts, out, mc, sh, be, T);
+         take_delta(&delta, out, mc, sh, T) &&
+         take(&ffn, &out->mid, T, 2 * greater(sh->ffn.n, sh->wide.n)) &&
+         take(&ffn, &out->ffn, T, greater(sh->ffn.n, sh->wide.n));
+    size_t experts = at;
+    ok = ok && take_experts(&experts, out, mc, sh, be, T) &&
+         take(&inputs, &out->new_inputs, T, model_axis(mc, AX_INPUTS));
+    size_t input = at; /* of one layer, behind its feed-forward */
+    ok = ok && take(&input, &out->input_mid, T, 2 * mc->d_input) &&
+         take(&input, &out->input_act, T, mc->d_input);
     at = attention > ffn ? attention : ffn;
     at = at > delta ? at : delta;
     at = at > experts ? at : experts;
+    at = at > inputs ? at : inputs;
+    at = at > input ? at : input;
     ok = ok && take(&at, &out->last, R, mc->hidden) && take(&at, &out->logits, R, sh->vocab.n_cols);
     out->total = at;
     if (!ok)
@@ -217,17 +229,15 @@ static bool plan_kind(struct kv_kind *k, const struct decoder_config *cfg, int n
 enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const struct shard *sh,
                     const struct decoder_config *cfg)
 {
-    int32_t n_global = 0;
+    int32_t n[KV_KINDS] = {0};
     size_t all = 0;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        n_global += model_is_global(mc, i);
+        n[model_is_global(mc, i)] += !mc->delta[i] && model_kv_layer(mc, i) == i;
     out->n_entries = mc->kv_rank ? 1 : 2;
-    out->kind[0] =
-        (struct kv_kind){.cols = sh->n_kv * mc->d_head,
-                         .n_kv = sh->n_kv,
-                         .n_layers = mc->arch->encoder ? 1 : model_n_attention(mc) - n_global};
+    out->kind[0] = (struct kv_kind){
+        .cols = sh->n_kv * mc->d_head, .n_kv = sh->n_kv, .n_layers = mc->arch->encoder ? 1 : n[0]};
     out->kind[1] = (struct kv_kind){
-        .cols = sh->global.n * mc->global_d_head, .n_kv = sh->global.n, .n_layers = n_global};
+        .cols = sh->global.n * mc->global_d_head, .n_kv = sh->global.n, .n_layers = n[1]};
     for (int i = 0; i < KV_KINDS; i++)
         if (!plan_kind(&out->kind[i], cfg, out->n_entries, &all))
             FAIL(ST_RANGE, "%d KV blocks of %d tokens do not fit into memory", cfg->n_blocks,

@@ -20,6 +20,9 @@ struct scratch_layout {
     size_t delta_qkv, delta_z, delta_ba, delta_out;
     size_t squares;              /* Hq + Hkv, of norms over all heads */
     size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
+    size_t inputs;               /* L d_input: the layers' inputs, for the whole step */
+    size_t new_inputs;           /* the same, while they are made */
+    size_t input_mid, input_act; /* 2 d_input, d_input: of one layer */
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
     size_t moe, moe_bytes;       /* what moe_ffn wants, in bytes whatever the step */
     size_t shared_mid, shared_ffn, shared_scale; /* 2 F, F, 1: of the shared expert */

@@ -92,6 +92,8 @@ static enum status put_scaling(const struct arch_keys *a)
              a->to->name);
     if (rope->type == ROPE_LONGROPE)
         return put_longrope(a, rope);
+    if (rope->type == ROPE_PLAIN && a->to->logit_factor) /* as Command R's files always say */
+        return gguf_put_str(a->w, key_of(a, "rope.scaling.type").text, "none", 4);
     if (rope->type != ROPE_LINEAR && rope->type != ROPE_YARN)
         return ST_OK; /* Llama 3's rule is the tensor rope_freqs.weight */
     TRY(gguf_put_str(a->w, key_of(a, "rope.scaling.type").text, name, strlen(name)));
@@ -118,7 +120,7 @@ static enum status put_rope(const struct arch_keys *a)
         FAIL(ST_UNSUPPORTED, "llama_4_scaling_beta cannot be said in GGUF's %s", a->to->name);
     if (rope->q_beta != 0)
         TRY(put_float(a, "attention.temperature_scale", rope->q_beta));
-    if (!a->to->local_rope)
+    if (!a->to->local_rope || (a->to->wide_qk_norm && !a->mc->window)) /* OLMo 2 */
         return ST_OK;
     if (a->mc->local_rope.type != ROPE_PLAIN)
         FAIL(ST_UNSUPPORTED, "the RoPE of the layers with a window is %s: GGUF cannot say that",
@@ -151,7 +153,7 @@ static enum status put_window(const struct arch_keys *a)
     for (int32_t i = 0; i < mc->n_layers; i++)
         n_windowed += mc->window && mc->windowed[i];
     if (a->to->window == WINDOW_PATTERN) {
-        if (!mc->window && a->to->nope != NOPE_NONE)
+        if (!mc->window && (a->to->nope == NOPE_FULL || a->to->wide_qk_norm))
             return ST_OK;
         TRY(put_int(a, "attention.sliding_window", mc->window ? mc->window : mc->max_ctx));
         return put_pattern(a);
@@ -203,6 +205,8 @@ static enum status put_scales(const struct arch_keys *a)
         TRY(put_float(a, "residual_scale", mc->residual_scale));
         return put_float(a, "logit_scale", 1 / mc->logit_scale);
     }
+    if (a->to->logit_factor)
+        TRY(put_float(a, "logit_scale", mc->logit_scale));
     double want = attn_scale(mc, mc->attn_scale);
     if (fabs(attn_scale(mc, gguf_arch_attn_scale(a->to, mc)) / want - 1) > 1e-6)
         FAIL(ST_UNSUPPORTED, "query_pre_attn_scalar %g cannot be said in GGUF's %s",
@@ -210,22 +214,64 @@ static enum status put_scales(const struct arch_keys *a)
     return a->to->soft_caps || a->to->final_cap ? put_caps(a) : ST_OK;
 }
 
+/* Experts in groups, shared ones, and layers without any: only the first ones. */
+static enum status put_groups(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    int32_t dense = mc->n_layers - model_n_sparse(mc);
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        if (mc->sparse[i] != (i >= dense))
+            FAIL(ST_UNSUPPORTED, "dense layers behind sparse ones cannot be said in GGUF's %s",
+                 a->to->name);
+    TRY(put_int(a, "leading_dense_block_count", dense));
+    TRY(put_int(a, "expert_shared_count", mc->shared_ffn / mc->expert_ffn));
+    TRY(put_float(a, "expert_weights_scale", mc->route_scale));
+    TRY(gguf_put_bool(a->w, key_of(a, "expert_weights_norm").text, mc->renormalise));
+    if (mc->n_groups < 1)
+        return ST_OK;
+    TRY(put_int(a, "expert_group_count", mc->n_groups));
+    return put_int(a, "expert_group_used_count", mc->top_groups);
+}
+
 static enum status put_experts(const struct arch_keys *a)
 {
+    enum { SIGMOID = 2 };
+    bool groups = a->to->experts == EXPERTS_GROUPS;
     const struct model_config *mc = a->mc;
     int32_t n = model_n_sparse(mc);
     if (!n)
         return ST_OK;
     if (a->to->experts == EXPERTS_NONE)
         FAIL(ST_UNSUPPORTED, "experts cannot be said in GGUF's %s", a->to->name);
-    if (!mc->renormalise)
-        FAIL(ST_UNSUPPORTED, "norm_topk_prob false cannot be said in GGUF's %s", a->to->name);
-    if (n < mc->n_layers)
+    if (!groups && mc->renormalise != gguf_arch_renormalises(a->to))
+        FAIL(ST_UNSUPPORTED, "norm_topk_prob %s cannot be said in GGUF's %s",
+             mc->renormalise ? "true" : "false", a->to->name);
+    if (n < mc->n_layers && !groups)
         TRY(vocab_note(a->notes, "some layers have no experts: other programs may not read that"));
     TRY(put_int(a, "expert_count", mc->n_experts));
     TRY(put_int(a, "expert_used_count", mc->top_k));
-    return a->to->experts == EXPERTS_QWEN ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
-                                          : ST_OK;
+    if (groups)
+        TRY(put_groups(a));
+    if (a->to->route_bias)
+        TRY(put_int(a, "expert_gating_func", SIGMOID));
+    if (a->to->shared_option)
+        TRY(put_int(a, "expert_shared_feed_forward_length", mc->shared_ffn));
+    bool sized = a->to->experts != EXPERTS_MIXTRAL && a->to->experts != EXPERTS_OLMO;
+    return sized || a->to->route_bias ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
+                                      : ST_OK;
+}
+
+/* Of layers that share keys and values, where they are wider, and of the others. */
+static enum status put_ffn(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    if (!mc->wide_ffn)
+        return put_int(a, "feed_forward_length", mc->ffn);
+    TRY(gguf_begin_array(a->w, key_of(a, "feed_forward_length").text, GGUF_I32,
+                         (size_t)mc->n_layers));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        TRY(gguf_item_32(a->w, (uint32_t)(model_kv_layer(mc, i) == i ? mc->ffn : mc->wide_ffn)));
+    return ST_OK;
 }
 
 /* Heads of two kinds of layers. */
@@ -235,10 +281,12 @@ static enum status put_heads(const struct arch_keys *a)
     const struct {
         const char *key;
         int32_t value;
-    } rows[] = {
-        {"attention.key_length", mc->global_d_head}, {"attention.value_length", mc->global_d_head},
-        {"attention.key_length_swa", mc->d_head},    {"attention.value_length_swa", mc->d_head},
-        {"attention.shared_kv_layers", 0},           {"embedding_length_per_layer_input", 0}};
+    } rows[] = {{"attention.key_length", mc->global_d_head},
+                {"attention.value_length", mc->global_d_head},
+                {"attention.key_length_swa", mc->d_head},
+                {"attention.value_length_swa", mc->d_head},
+                {"attention.shared_kv_layers", mc->n_kv_shared},
+                {"embedding_length_per_layer_input", mc->d_input}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
     if (mc->n_kv == mc->global_n_kv)
@@ -260,7 +308,6 @@ static enum status put_sizes(const struct arch_keys *a)
                 {"context_length", mc->max_ctx},
                 {"embedding_length", mc->hidden},
                 {"block_count", mc->n_layers},
-                {"feed_forward_length", mc->ffn},
                 {"attention.head_count", mc->n_q},
                 {"attention.head_count_kv", mc->n_kv},
                 {"attention.key_length", mc->d_head},
@@ -268,6 +315,7 @@ static enum status put_sizes(const struct arch_keys *a)
     const size_t own = 3; /* the last rows: where all layers have the same heads */
     for (size_t i = 0; i < ARRAY_LEN(rows) - (a->to->global_heads ? own : 0); i++)
         TRY(put_int(a, rows[i].key, rows[i].value));
+    TRY(put_ffn(a));
     if (a->to->global_heads)
         TRY(put_heads(a));
     if (a->to->parallel_option)

@@ -132,8 +132,8 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
         out[2] = TN_V;
         return id == TN_Q ? 3 : 0;
     case FUSED_GATE_UP:
-        out[1] = TN_UP;
-        return id == TN_GATE ? 2 : 0;
+        out[1] = id == TN_EXPERT_GATE ? TN_EXPERT_UP : TN_UP;
+        return id == TN_GATE || id == TN_EXPERT_GATE ? 2 : 0;
     case TRANSPOSED: /* in no file of this architecture */
     case TRANSPOSED_QKV:
     case TRANSPOSED_PAIRS:
