@@ -5,6 +5,7 @@ add_library(ingot_grammar STATIC
   grammar/expr_derive.c
   grammar/grammar.c
   grammar/grammar_memory.c
+  grammar/heavy.c
   grammar/machine.c
   grammar/mask.c
   grammar/number_expr.c
