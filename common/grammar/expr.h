@@ -102,6 +102,8 @@ uint32_t expr_free_run(const struct expr_pool *p, uint32_t e, uint32_t unit);
  * else 0. */
 uint32_t expr_string_run(const struct expr_pool *p, uint32_t e, uint32_t unit);
 size_t expr_count(const struct expr_pool *p);
+/* About how many expressions deriving e looks at, whether or not its derivatives were made. */
+uint32_t expr_weight(const struct expr_pool *p, uint32_t e);
 
 /* Is the text one of e's?  Only before expr_freeze. */
 bool expr_matches(struct expr_pool *p, uint32_t e, const void *text, size_t n);

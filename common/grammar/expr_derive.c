@@ -161,6 +161,14 @@ static uint32_t *row_of(struct expr_pool *p, uint32_t e)
     return p->rows + p->nodes[e].row;
 }
 
+uint32_t expr_weight(const struct expr_pool *p, uint32_t e)
+{
+    const struct expr_node *n = &p->nodes[e];
+    while (n->kind == EK_CONCAT || n->kind == EK_REPEAT || n->kind == EK_NOT)
+        n = &p->nodes[p->words[n->words]];
+    return n->kind == EK_OR || n->kind == EK_AND ? n->n_words : 1;
+}
+
 uint32_t expr_derive(struct expr_pool *p, uint32_t e, uint32_t class_id)
 {
     enum expr_kind kind = (enum expr_kind)p->nodes[e].kind;

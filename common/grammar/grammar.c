@@ -254,6 +254,9 @@ enum status matcher_mask(struct matcher *m, const struct token_trie *trie, uint3
     }
     if (!words || machine_no_memory(x))
         FAIL(ST_NOMEM, "no memory for a mask of %u tokens", trie->n_tokens);
+    if (machine_full(x) || mask_too_dear(m->g->masks))
+        FAIL(ST_RANGE, "%s: the tokens that may follow take more than %d steps to find",
+             matcher_place(m), MASK_MAX_WORK);
     memcpy(mask, words, trie->n_words * sizeof *mask);
     count(mask, trie->n_words, n, only);
     return ST_OK;

@@ -9,6 +9,7 @@ add_library(ingot_grammar STATIC
   grammar/gbnf_parse.c
   grammar/grammar.c
   grammar/grammar_memory.c
+  grammar/heavy.c
   grammar/machine.c
   grammar/mask.c
   grammar/number_expr.c

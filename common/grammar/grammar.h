@@ -57,7 +57,9 @@ const char *matcher_place(struct matcher *m);
 
 /* Sets mask[trie->n_words]: bit i of word w is token 32 w + i, which may come next.  Tokens without bytes, so special
  * ones, never; a special one that may be named by structural tags has GRAMMAR_SPECIAL and its spelling as bytes.  *n
- * gets how many may, *only one of them; *cached: the mask was found ready.  ST_NOMEM.  A grammar is used with one trie. */
+ * gets how many may, *only one of them; *cached: the mask was found ready.  ST_NOMEM; ST_RANGE: making it takes more than a
+ * bound of steps or of states, whatever was made before: a function of source, bytes and trie.  A grammar is used with one
+ * trie. */
 MUST_CHECK enum status matcher_mask(struct matcher *m, const struct token_trie *trie,
                                     uint32_t *mask, uint32_t *n, int32_t *only, bool *cached);
 

@@ -1,6 +1,7 @@
 #include "common/grammar/machine.h"
 
 #include "common/grammar/growing.h"
+#include "common/grammar/heavy.h"
 #include "common/grammar/stacks.h"
 #include "common/hash.h"
 
@@ -29,6 +30,7 @@ struct machine {
     uint32_t n_rows, cap_rows; /* in words */
     uint32_t *table;           /* [n_table] states + 1 by hash; a power of two */
     uint32_t n_table;
+    struct heavy heavy; /* transitions, by their place in rows */
 
     /* the state that is being made */
     struct entry *todo;
@@ -39,7 +41,10 @@ struct machine {
     uint32_t *seen_in; /* [n_seen] the number of the state that they were done for */
     uint32_t n_seen, used_seen, number;
     bool accepts, too_large;
+    uint32_t steps;
 };
+
+enum { MAX_STEPS = 16 * MACHINE_MAX_PAIRS }; /* to make one state */
 
 /* ---- life ---- */
 
@@ -98,6 +103,7 @@ void machine_destroy(struct machine *m)
     free(m->found);
     free(m->seen);
     free(m->seen_in);
+    heavy_fini(&m->heavy);
     free(m);
 }
 
@@ -110,6 +116,7 @@ void machine_flush(struct machine *m)
     m->n_states = 1;
     memset(m->table, 0, m->n_table * sizeof *m->table);
     stacks_clear(&m->stacks);
+    heavy_clear(&m->heavy);
     expr_trim(m->rules->pool);
 }
 
@@ -137,6 +144,7 @@ void machine_shrink(struct machine *m)
 {
     machine_flush(m);
     stacks_shrink(&m->stacks);
+    heavy_fini(&m->heavy);
     expr_shrink(m->rules->pool);
     shrink_tables(m);
     SHRINK(&m->states, &m->cap_states, m->n_states);
@@ -152,7 +160,7 @@ size_t machine_bytes(const struct machine *m)
            m->cap_states * sizeof *m->states + m->cap_pairs * sizeof *m->pairs +
            m->cap_rows * sizeof *m->rows + m->n_table * sizeof *m->table +
            m->cap_todo * sizeof *m->todo + m->cap_found * sizeof *m->found +
-           m->n_seen * (sizeof *m->seen + sizeof *m->seen_in);
+           m->n_seen * (sizeof *m->seen + sizeof *m->seen_in) + heavy_bytes(&m->heavy);
 }
 
 uint32_t machine_generation(const struct machine *m)
@@ -267,6 +275,7 @@ static void resume(struct machine *m, uint32_t stacks)
     uint32_t n;
     const struct stack_top *tops = stacks_tops(&m->stacks, stacks, &n);
     uint32_t first = (uint32_t)(tops - m->stacks.tops);
+    m->steps += n;
     for (uint32_t i = 0; i < n; i++) { /* pushing moves the tops */
         struct stack_top t = m->stacks.tops[first + i];
         if (t.frame.rule == STACK_BOTTOM) {
@@ -331,7 +340,7 @@ static void begin_state(struct machine *m)
         memset(m->seen_in, 0, m->n_seen * sizeof *m->seen_in);
         m->number = 1;
     }
-    m->used_seen = m->n_todo = m->n_found = 0;
+    m->used_seen = m->n_todo = m->n_found = m->steps = 0;
     m->accepts = m->too_large = false;
 }
 
@@ -341,7 +350,8 @@ static void close_rules(struct machine *m)
     while (m->n_todo && !m->full && !m->too_large && work_check(m->rules->work) == ST_OK) {
         struct entry e = m->todo[--m->n_todo];
         work_spend(m->rules->work, 4);
-        if (++work > 16U * MACHINE_MAX_PAIRS)
+        m->steps++;
+        if (++work > MAX_STEPS)
             m->too_large = true;
         else if (done_before(m, e))
             continue;
@@ -477,6 +487,7 @@ static uint32_t make_next(struct machine *m, uint32_t state, uint32_t class_id)
     begin_state(m);
     for (uint32_t i = 0; i < s.n_pairs && !m->full; i++) {
         struct machine_pair p = m->pairs[s.pairs + i];
+        m->steps += expr_weight(pool, p.expr);
         uint32_t d = expr_derive(pool, p.expr, class_id);
         if (expr_known_empty(pool, d))
             continue;
@@ -486,8 +497,16 @@ static uint32_t make_next(struct machine *m, uint32_t state, uint32_t class_id)
             enter(m, RESUME, p.stacks);
     }
     uint32_t next = end_state(m);
-    if (!m->full)
-        m->rows[s.row + class_id] = next;
+    if (m->full)
+        return MACHINE_DEAD;
+    /* a state that is too large is given up somewhere, which depends on the order of its pairs */
+    uint32_t steps = m->too_large ? MAX_STEPS : m->steps, at = s.row + class_id;
+    enum status st = steps > MACHINE_LIGHT ? heavy_add(&m->heavy, at, steps) : ST_OK;
+    if (st != ST_OK) {
+        run_out(m, st);
+        return MACHINE_DEAD;
+    }
+    m->rows[at] = steps > MACHINE_LIGHT ? next | MACHINE_HEAVY : next;
     return next;
 }
 
@@ -497,7 +516,8 @@ uint32_t machine_next(struct machine *m, uint32_t state, uint8_t byte)
     if (state == MACHINE_DEAD)
         return MACHINE_DEAD;
     uint32_t next = m->rows[m->states[state].row + class_id];
-    return next != MACHINE_UNKNOWN ? next : make_next(m, state, class_id);
+    return next != MACHINE_UNKNOWN ? next & ~(uint32_t)MACHINE_HEAVY
+                                   : make_next(m, state, class_id);
 }
 
 bool machine_accepts(const struct machine *m, uint32_t state)
@@ -526,6 +546,16 @@ uint32_t machine_n_states(const struct machine *m)
 const uint32_t *machine_row(const struct machine *m, uint32_t state)
 {
     return m->rows + m->states[state].row;
+}
+
+void machine_begin_work(struct machine *m)
+{
+    heavy_begin(&m->heavy);
+}
+
+uint32_t machine_work(struct machine *m, uint32_t state, uint8_t byte)
+{
+    return heavy_count(&m->heavy, m->states[state].row + expr_classes(m->rules->pool)[byte]);
 }
 
 const char *machine_place(const struct machine *m, uint32_t state)

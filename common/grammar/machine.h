@@ -53,9 +53,15 @@ const struct machine_pair *machine_pairs(const struct machine *m, uint32_t state
 struct expr_pool *machine_exprs(const struct machine *m);
 uint32_t machine_n_states(const struct machine *m);
 
-/* The transitions of a state by class of byte (expr_classes): MACHINE_UNKNOWN until machine_next has been asked. */
+/* The transitions of a state by class of byte (expr_classes): MACHINE_UNKNOWN until machine_next has been asked.  One that
+ * took more than MACHINE_LIGHT steps to make has the bit MACHINE_HEAVY besides. */
 #define MACHINE_UNKNOWN UINT32_MAX
+enum { MACHINE_HEAVY = 1 << 30, MACHINE_LIGHT = 16 };
 const uint32_t *machine_row(const struct machine *m, uint32_t state);
+/* The work of a mask: begins a sum; the steps of a heavy transition, 0 if this sum has them already.  They are a function
+ * of the state and the byte. */
+void machine_begin_work(struct machine *m);
+uint32_t machine_work(struct machine *m, uint32_t state, uint8_t byte);
 
 /* A place of the source that the state is in ("#/properties/a"). */
 const char *machine_place(const struct machine *m, uint32_t state);

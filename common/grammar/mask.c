@@ -14,6 +14,7 @@ struct mask_cache {
     uint32_t cap_states;
     uint32_t plain;  /* expression of a plain character */
     uint32_t *spare; /* [n_words] */
+    uint64_t work;   /* of the mask that is made */
 };
 
 enum status mask_cache_create(struct mask_cache **out, uint32_t plain)
@@ -62,9 +63,10 @@ static void set_rest(uint32_t *mask, const struct token_trie *trie, int32_t rest
         mask[trie->rest_tokens[i] / 32] |= 1U << (trie->rest_tokens[i] % 32);
 }
 
-/* Walks a trie along with the machine: what a dead state is reached by is skipped with all that begins so. */
-static void walk(struct machine *m, const struct token_trie *trie, const struct trie *t,
-                 uint32_t state, bool rests, uint32_t *mask)
+/* Walks a trie along with the machine: what a dead state is reached by is skipped with all that begins so.  Ends early when
+ * the machine is full or the work too much. */
+static void walk(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
+                 const struct trie *t, uint32_t state, bool rests, uint32_t *mask)
 {
     uint32_t states[TRIE_MAX_TOKEN_BYTES + 1]; /* by depth */
     const uint8_t *classes = expr_classes(machine_exprs(m));
@@ -72,9 +74,16 @@ static void walk(struct machine *m, const struct token_trie *trie, const struct 
     for (uint32_t i = 0; i < t->n;) {
         const struct trie_node *node = &t->nodes[i];
         uint32_t from = states[node->depth - 1];
-        uint32_t to = machine_row(m, from)[classes[node->byte]];
-        if (to == MACHINE_UNKNOWN)
+        uint32_t class_id = classes[node->byte], to = machine_row(m, from)[class_id];
+        if (to >= MACHINE_HEAVY) { /* or unknown */
             to = machine_next(m, from, node->byte);
+            if (machine_full(m))
+                return;
+            if (machine_row(m, from)[class_id] & MACHINE_HEAVY)
+                c->work += machine_work(m, from, node->byte);
+            if (c->work > MASK_MAX_WORK)
+                return;
+        }
         if (to == MACHINE_DEAD) {
             i += node->skip;
             continue;
@@ -117,19 +126,21 @@ static bool takes_plain(struct machine *m, uint32_t state, uint32_t plain)
 static void make_mask(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
                       uint32_t state, uint32_t *mask)
 {
+    c->work = 0;
+    machine_begin_work(m);
     if (inside_string(m, state, c->plain)) {
         memcpy(mask, trie->plain, trie->n_words * sizeof *mask);
-        walk(m, trie, &trie->rests, state, true, mask);
-        walk(m, trie, &trie->others, state, false, mask);
+        walk(c, m, trie, &trie->rests, state, true, mask);
+        walk(c, m, trie, &trie->others, state, false, mask);
         return;
     }
     if (takes_plain(m, state, c->plain)) {
         memcpy(mask, trie->plain, trie->n_words * sizeof *mask);
-        walk(m, trie, &trie->unplain, state, false, mask);
+        walk(c, m, trie, &trie->unplain, state, false, mask);
         return;
     }
     memset(mask, 0, trie->n_words * sizeof *mask);
-    walk(m, trie, &trie->all, state, false, mask);
+    walk(c, m, trie, &trie->all, state, false, mask);
 }
 
 /* ---- the cache ---- */
@@ -190,18 +201,24 @@ static uint32_t *take_slot(struct mask_cache *c, uint32_t state)
     return c->words + (size_t)slot * c->n_words;
 }
 
+bool mask_too_dear(const struct mask_cache *c)
+{
+    return c->work > MASK_MAX_WORK;
+}
+
 const uint32_t *mask_of(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
                         uint32_t state, bool *hit)
 {
     if (c->generation != machine_generation(m))
         forget(c, m);
     *hit = state < c->cap_states && c->slot_of[state];
+    c->work = 0;
     if (*hit)
         return c->words + (size_t)(c->slot_of[state] - 1) * c->n_words;
     if (!take_memory(c, m, trie))
         return NULL;
     make_mask(c, m, trie, state, c->spare);
-    if (machine_full(m) || machine_no_memory(m))
+    if (machine_full(m) || machine_no_memory(m) || mask_too_dear(c))
         return c->spare;
     uint32_t *words = take_memory(c, m, trie) ? take_slot(c, state) : NULL;
     if (!words)

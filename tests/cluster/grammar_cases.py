@@ -1,6 +1,6 @@
 """Answers that follow a grammar on a backend whose device is emulated: few and short, for that is slow.  They follow their
-grammars, and are the same bytes however they are computed.  test_cuda_grammar.py and tests/metal/test_metal.py
-call it; INGOT_BIN must be set before it is imported."""
+grammars, and are the same bytes however they are computed.  test_cuda_grammar.py, test_device.py and
+tests/metal/test_metal.py call it; INGOT_BIN must be set before it is imported."""
 import json
 import os
 import re
@@ -62,8 +62,7 @@ class Constrained:
     def alone(self):
         """The oracle, op by op and nothing ahead: complete answers are texts of their grammars."""
         if self.oracle is None:
-            options = ["--graphs", "off"] if "cuda" in self.worker else []
-            got = self.answers(False, worker=options, coordinator=["--no-prefix-cache", "--no-overlap"])
+            got = self.answers(False, worker=["--graphs", "off"], coordinator=["--no-prefix-cache", "--no-overlap"])
             assert sum(follows(r, a.text[0], a.reason(0)) for r, a in zip(REQUESTS, got)) >= 3, [a.text for a in got]
             self.oracle = [a.key() for a in got]
         return self.oracle

@@ -15,6 +15,7 @@ import cluster  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
 from cluster import DEMO, Parts, model  # noqa: E402
+from grammar_cases import Constrained  # noqa: E402
 
 if not (BIN / "ingot-worker").exists():
     print(f"no worker with the device '{DEVICE}' in this build")
@@ -92,5 +93,17 @@ if DEVICE == "queued":
         got, stats, log = ask([], [], together=False, tp=2)
         assert got == oracle, f"{got}\n{oracle}"
         assert stats.steps_overlapped > stats.steps // 3 and " 0 graphs" in log, log
+
+
+def ran_ahead(stats):
+    assert stats.masks > 20 and stats.steps_overlapped > 0, stats
+
+
+if DEVICE == "queued":  # a step's tokens are not there when the next one is enqueued; test_cuda_grammar.py has the other device
+    constrained = Constrained(lambda _: MODEL, WORKER)
+    constrained.same_bytes("together", check=ran_ahead)
+    constrained.same_bytes("alone_ahead", together=False, check=ran_ahead)
+    constrained.same_bytes("op_by_op", worker=["--graphs", "off"], check=ran_ahead)
+
 
 tap.main()

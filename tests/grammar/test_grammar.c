@@ -576,6 +576,52 @@ static enum status repeat(const struct token_trie *trie, struct matcher *m,
     return st;
 }
 
+/* Many texts, each with a state of a thousand expressions: a mask of them is refused, and as well by an automaton that has
+ * most of the states.  A grammar of the same kind that takes less is not. */
+Test(grammar, a_mask_has_a_bound_of_work)
+{
+    enum { TOKENS = 1 << 13, LENGTH = 12 };
+    static uint8_t text[TOKENS][LENGTH];
+    static const uint8_t *bytes[TOKENS];
+    static uint32_t n[TOKENS], mask[TOKENS / 32], again[TOKENS / 32];
+    struct token_trie *trie;
+    uint32_t count;
+    int32_t only;
+    bool cached, ok;
+    uint8_t prefix[1000];
+    memset(prefix, 'a', sizeof prefix);
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        bytes[i] = text[i];
+        n[i] = LENGTH;
+        for (uint32_t k = 0; k < LENGTH; k++)
+            text[i][k] = i * 2654435761U >> (20 + k) & 1 ? 'a' : 'b';
+    }
+    cr_assert_eq(token_trie_create(&trie, bytes, n, TOKENS), ST_OK);
+    for (int dear = 0; dear < 2; dear++) {
+        struct grammar *g = compile(GRAMMAR_REGEX, dear ? "[ab]*a[ab]{900}" : "[ab]*a[ab]{9}");
+        struct matcher *m, *warm;
+        enum status want = dear ? ST_RANGE : ST_OK;
+        cr_assert_eq(matcher_create(&m, g), ST_OK);
+        cr_assert_eq(matcher_consume(m, prefix, sizeof prefix, &ok), ST_OK);
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only, &cached), want, "%s",
+                     status_text());
+        cr_assert_eq(matcher_mask(m, trie, mask, &count, &only, &cached), want);
+        cr_assert_eq(cached, !dear);
+        cr_assert_eq(matcher_create(&warm, g), ST_OK);
+        cr_assert_eq(matcher_consume(warm, prefix, sizeof prefix, &ok), ST_OK);
+        for (uint32_t i = 0; i < 600; i++) { /* states that the mask needs */
+            cr_assert_eq(matcher_consume(warm, text[i], LENGTH, &ok), ST_OK);
+            matcher_rollback(warm, LENGTH);
+        }
+        cr_assert_eq(matcher_mask(warm, trie, again, &count, &only, &cached), want);
+        cr_assert(dear || memcmp(mask, again, sizeof mask) == 0);
+        matcher_destroy(warm);
+        matcher_destroy(m);
+        grammar_destroy(g);
+    }
+    token_trie_destroy(trie);
+}
+
 /* Without memory a mask is an error, never that of dead states. */
 Test(grammar, no_memory_is_an_error)
 {

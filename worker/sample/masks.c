@@ -1,5 +1,6 @@
 #include "worker/sample/masks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@ struct masks {
     struct making making;
     int32_t *endings;    /* [max_seqs] */
     const char **places; /* [max_seqs], for those that are stuck; borrowed of the grammars */
+    bool *dear;          /* [max_seqs], of these: no mask could be made */
+    char place[160];
     /* [max_seqs][n_words] each: one is written while the device may still read the other */
     struct buf *image[2], *words[2]; /* pinned; device */
     uint32_t *rows;                  /* image[i_image] */
@@ -77,7 +80,7 @@ struct mem_bytes masks_bytes(const struct masks_config *cfg)
 
 size_t masks_host_bytes(const struct masks_config *cfg)
 {
-    return (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *)) +
+    return (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *) + sizeof(bool)) +
            (size_t)cfg->max_open * sizeof(struct slot);
 }
 
@@ -87,7 +90,8 @@ static enum status take_memory(struct masks *m)
     m->slots = calloc((size_t)m->cfg.max_open, sizeof *m->slots);
     m->endings = calloc((size_t)m->cfg.max_seqs, sizeof *m->endings);
     m->places = calloc((size_t)m->cfg.max_seqs, sizeof *m->places);
-    if (!m->slots || !m->endings || !m->places)
+    m->dear = calloc((size_t)m->cfg.max_seqs, sizeof *m->dear);
+    if (!m->slots || !m->endings || !m->places || !m->dear)
         FAIL(ST_NOMEM, "no memory for the masks of %d sequences", m->cfg.max_seqs);
     for (size_t i = 0; i < ARRAY_LEN(m->image); i++) {
         TRY(ops->alloc(m->be, rows_bytes(&m->cfg), MEM_PINNED, &m->image[i]));
@@ -167,6 +171,7 @@ void masks_destroy(struct masks *m)
     free(m->slots);
     free(m->endings);
     free(m->places);
+    free(m->dear);
     free(m);
 }
 
@@ -383,6 +388,14 @@ static void without_stops(struct masks *m, const struct slot *t, uint32_t *mask)
         mask[t->stop[i] / 32] |= had[i];
 }
 
+/* The row allows no token: the sequence ends. */
+static void end_row(struct masks *m, const struct slot *t, int32_t i_row, bool complete, bool dear)
+{
+    m->endings[i_row] = complete ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
+    m->places[i_row] = matcher_place(t->matcher);
+    m->dear[i_row] = dear;
+}
+
 static enum status mask_row(struct masks *m, const struct step_seq *seq, struct slot *t,
                             uint32_t *mask, int32_t i_row)
 {
@@ -391,7 +404,12 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
     bool accepts = false, cached;
     memset(mask, 0, (size_t)m->n_words * sizeof *mask);
     if (!t->broken) {
-        TRY(matcher_mask(t->matcher, m->trie, mask, &n, &only, &cached));
+        enum status st = matcher_mask(t->matcher, m->trie, mask, &n, &only, &cached);
+        if (st == ST_RANGE) { /* no part of it is used */
+            end_row(m, t, i_row, false, true);
+            return ST_OK;
+        }
+        TRY(st);
         m->stats.masks++;
         m->stats.cached += cached;
         accepts = matcher_accepts(t->matcher);
@@ -401,10 +419,8 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
         mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);
     if (seq->len - seq->n_prompt < (int64_t)seq->sp.min_new)
         without_stops(m, t, mask);
-    if (n == 0 && !(accepts && m->n_end)) {
-        m->endings[i_row] = accepts ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
-        m->places[i_row] = matcher_place(t->matcher);
-    }
+    if (n == 0 && !(accepts && m->n_end))
+        end_row(m, t, i_row, accepts, false);
     return ST_OK;
 }
 
@@ -480,9 +496,13 @@ int32_t masks_ending(const struct masks *m, int32_t i_row)
     return m->any ? m->endings[i_row] : 0;
 }
 
-const char *masks_place(const struct masks *m, int32_t i_row)
+const char *masks_place(struct masks *m, int32_t i_row)
 {
-    return m->places[i_row];
+    if (!m->dear[i_row])
+        return m->places[i_row];
+    snprintf(m->place, sizeof m->place, "%.80s: finding the tokens takes too many steps",
+             m->places[i_row]);
+    return m->place;
 }
 
 struct masks_stats masks_take_stats(struct masks *m)

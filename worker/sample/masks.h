@@ -84,7 +84,8 @@ void masks_waited(struct masks *m, uint64_t us);
 struct masks_stats masks_take_stats(struct masks *m);
 /* After masks_make: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
 int32_t masks_ending(const struct masks *m, int32_t i_row);
-/* With _STUCK: where in the source; valid until the next call that changes m. */
-const char *masks_place(const struct masks *m, int32_t i_row);
+/* With _STUCK: where in the source, and whether no mask could be made within its bound of work (then no token is allowed);
+ * valid until the next call. */
+const char *masks_place(struct masks *m, int32_t i_row);
 
 #endif
