@@ -7,7 +7,7 @@
 #include "common/json/json_read.h"
 #include "common/json/json_write.h"
 #include "common/text/output_formats.h"
-#include "coordinator/answer_grammar.h"
+#include "coordinator/answer_ask.h"
 
 /* Writes the items for a tool's parameters into the list that is open.  schema: of all its parameters, p NULL: it has none.
  *   ST_UNSUPPORTED  a keyword that cannot be kept, with its JSON path

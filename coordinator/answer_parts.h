@@ -3,7 +3,7 @@
 #define COORDINATOR_ANSWER_PARTS_H
 
 #include "common/json/json_write.h"
-#include "coordinator/answer_grammar.h"
+#include "coordinator/answer_ask.h"
 
 /* An object whose first member is kind; its value and the end follow. */
 void part_begin(struct json_writer *w, const char *kind);

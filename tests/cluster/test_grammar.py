@@ -183,7 +183,7 @@ def bad_grammars_are_refused():
         client = c.clients[0]
         for g, words in ((grammar(SCHEMA, '{"properties":{"a":{"not":{}}}}'), "#/properties/a/not"),
                          (grammar(SCHEMA, "{"), "byte 1"), (grammar(REGEX, "(?=x)"), "look-around"),
-                         (grammar(CHOICE, "[]"), "at least one"), (grammar(GBNF, "root ::= a\na ::= a"), "line 2, rule a"),
+                         (grammar(CHOICE, "[]"), "at least one"), (grammar(GBNF, 'root ::= a\na ::= a "y" | "x"'), "line 2, rule a"),
                          (grammar(GBNF, 'root ::= "a'), "line 1, column 10"), ({"kind": REGEX, "source": b"\xff"}, "UTF-8")):
             a = client.generate(text=b"x", max_tokens=4, grammar=g)
             assert not a.finish and "grammar" in a.error[1].field and words in a.error[1].detail, (g, a.error)
