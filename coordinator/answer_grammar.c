@@ -5,9 +5,10 @@
 
 #include "common/grammar/grammar.h"
 #include "common/json/json_read.h"
-#include "common/json/json_write.h"
 #include "common/text/output_formats.h"
 #include "common/text/output_harmony_marks.h"
+#include "coordinator/answer_elements.h"
+#include "coordinator/answer_parts.h"
 
 enum { MAX_TOOLS = 1024, MAX_NAME = 128 }; /* bytes; Anthropic allows 128, OpenAI 64 */
 
@@ -23,7 +24,8 @@ struct builder {
     struct json_writer w;
     struct tool *tools; /* [n_tools] that may be called */
     uint32_t n_tools;
-    bool strict; /* one of them is */
+    bool strict;          /* one of them is */
+    enum status elements; /* of a tool whose parameters cannot be elements: the first failure */
 };
 
 /* ---- tools ---- */
@@ -88,55 +90,6 @@ static enum status check_names(const struct builder *b)
     return ST_OK;
 }
 
-/* ---- parts ---- */
-
-static void begin(struct json_writer *w, const char *kind)
-{
-    json_write_object(w);
-    json_write_key(w, kind);
-}
-
-static void put_list(struct json_writer *w, const char *kind)
-{
-    begin(w, kind);
-    json_write_array(w);
-}
-
-static void end_list(struct json_writer *w)
-{
-    json_write_end_array(w);
-    json_write_end_object(w);
-}
-
-static void put_part(struct json_writer *w, const char *kind, const char *text, size_t n)
-{
-    begin(w, kind);
-    json_write_bytes(w, text, n);
-    json_write_end_object(w);
-}
-
-/* The special token that the text begins with; NULL: none. */
-static const struct wire_text *special_at(const struct answer_form *f, const char *text)
-{
-    for (uint32_t i = 0; i < f->n_special; i++)
-        if (f->special[i].n && strncmp(text, f->special[i].data, f->special[i].n) == 0)
-            return &f->special[i];
-    return NULL;
-}
-
-/* Items of a list: the text, its special tokens apart. */
-static void put_text(struct builder *b, const char *text)
-{
-    while (*text) {
-        const struct wire_text *mark = special_at(b->f, text);
-        size_t n = mark ? mark->n : 1;
-        while (!mark && text[n] && !special_at(b->f, text + n))
-            n++;
-        put_part(&b->w, mark ? "special" : "text", text, n);
-        text += n;
-    }
-}
-
 static void put_marks(struct builder *b, const struct output_format *format)
 {
     for (size_t i = 0; i < OUTPUT_FORMAT_MARKS && format->marks[i]; i++)
@@ -148,7 +101,7 @@ static void put_marks(struct builder *b, const struct output_format *format)
 /* An item: any text without these. */
 static void put_free(struct builder *b, const char *const *without, size_t n)
 {
-    begin(&b->w, "free");
+    part_begin(&b->w, "free");
     json_write_object(&b->w);
     json_write_key(&b->w, "without");
     json_write_array(&b->w);
@@ -174,11 +127,11 @@ static void put_open_thinking(struct builder *b)
     static const char newlines[] = "{\"choice\":[\"\",\"\\n\",\"\\n\\n\"]}";
     if (is_harmony(b->f)) {
         put_free(b, harmony_marks, ARRAY_LEN(harmony_marks));
-        put_text(b, HARMONY_END HARMONY_START "assistant");
+        part_text(&b->w, b->f, HARMONY_END HARMONY_START "assistant");
         return;
     }
     put_free(b, &b->f->think->close, 1);
-    put_text(b, b->f->think->close);
+    part_text(&b->w, b->f, b->f->think->close);
     json_write_raw(&b->w, newlines, sizeof newlines - 1);
 }
 
@@ -189,56 +142,62 @@ static void put_thinking(struct builder *b)
         put_open_thinking(b);
     if (b->f->thinking != THINKING_MAY)
         return;
-    put_list(&b->w, "any_of");
-    put_list(&b->w, "seq");
-    end_list(&b->w);
-    put_list(&b->w, "seq");
-    put_text(b, b->f->think->open);
+    part_list(&b->w, "any_of");
+    part_list(&b->w, "seq");
+    part_end_list(&b->w);
+    part_list(&b->w, "seq");
+    part_text(&b->w, b->f, b->f->think->open);
     put_open_thinking(b);
-    end_list(&b->w);
-    end_list(&b->w);
+    part_end_list(&b->w);
+    part_end_list(&b->w);
 }
 
 /* ---- calls ---- */
 
-static void put_call(struct builder *b, const struct tool *t)
+static enum status put_call(struct builder *b, const struct tool *t)
 {
     static const char none[] = "{\"type\":\"object\",\"additionalProperties\":false}";
-    put_list(&b->w, "seq");
-    put_text(b, b->form->before);
-    put_part(&b->w, "text", t->name, strlen(t->name));
-    put_text(b, b->form->middle);
-    begin(&b->w, "schema");
-    json_write_raw(&b->w, t->schema.p ? t->schema.p : none,
-                   t->schema.p ? t->schema.n : sizeof none - 1);
-    json_member_string(&b->w, "of", t->name);
-    json_write_end_object(&b->w);
-    put_text(b, b->form->after);
-    end_list(&b->w);
+    part_list(&b->w, "seq");
+    part_text(&b->w, b->f, b->form->before);
+    part_put(&b->w, "text", t->name, strlen(t->name));
+    part_text(&b->w, b->f, b->form->middle);
+    if (b->form->key) {
+        TRY(answer_elements(&b->w, b->f, b->form, t->name, t->schema));
+    } else {
+        part_begin(&b->w, "schema");
+        json_write_raw(&b->w, t->schema.p ? t->schema.p : none,
+                       t->schema.p ? t->schema.n : sizeof none - 1);
+        json_member_string(&b->w, "of", t->name);
+        json_write_end_object(&b->w);
+    }
+    part_text(&b->w, b->f, b->form->after);
+    part_end_list(&b->w);
+    return ST_OK;
 }
 
 /* An item. */
 static void put_calls(struct builder *b)
 {
-    put_list(&b->w, "seq");
-    put_text(b, b->form->begin);
-    begin(&b->w, "repeat");
-    put_list(&b->w, "any_of");
+    part_list(&b->w, "seq");
+    part_text(&b->w, b->f, b->form->begin);
+    part_begin(&b->w, "repeat");
+    part_list(&b->w, "any_of");
     for (uint32_t i = 0; i < b->n_tools; i++)
-        put_call(b, &b->tools[i]);
-    end_list(&b->w);
+        if (b->elements == ST_OK)
+            b->elements = put_call(b, &b->tools[i]);
+    part_end_list(&b->w);
     json_member_u64(&b->w, "min", 1);
     if (b->f->one_call || !b->form->between)
         json_member_u64(&b->w, "max", 1);
     if (b->form->between && *b->form->between) {
         json_write_key(&b->w, "between");
-        put_list(&b->w, "seq");
-        put_text(b, b->form->between);
-        end_list(&b->w);
+        part_list(&b->w, "seq");
+        part_text(&b->w, b->f, b->form->between);
+        part_end_list(&b->w);
     }
     json_write_end_object(&b->w);
-    put_text(b, b->form->end);
-    end_list(&b->w);
+    part_text(&b->w, b->f, b->form->end);
+    part_end_list(&b->w);
 }
 
 /* ---- other texts ---- */
@@ -267,7 +226,7 @@ static void put_plain_beginnings(struct builder *b)
 /* An item: any text in which no call begins. */
 static void put_free_text(struct builder *b)
 {
-    begin(&b->w, "free");
+    part_begin(&b->w, "free");
     json_write_object(&b->w);
     json_write_key(&b->w, "without");
     json_write_array(&b->w);
@@ -301,7 +260,7 @@ static void put_own_form(struct builder *b)
     } else if (b->f->grammar_kind == GRAMMAR_JSON_OBJECT) {
         json_write_raw(&b->w, object, sizeof object - 1);
     } else {
-        begin(&b->w, kinds[b->f->grammar_kind]);
+        part_begin(&b->w, kinds[b->f->grammar_kind]);
         if (b->f->grammar_kind == GRAMMAR_REGEX || b->f->grammar_kind == GRAMMAR_GBNF)
             json_write_bytes(&b->w, s->data, s->n);
         else
@@ -313,14 +272,14 @@ static void put_own_form(struct builder *b)
 /* An item: an answer that is no call. */
 static void put_content(struct builder *b)
 {
-    put_list(&b->w, "seq");
+    part_list(&b->w, "seq");
     if (is_harmony(b->f))
-        put_text(b, HARMONY_CHANNEL "final" HARMONY_MESSAGE);
+        part_text(&b->w, b->f, HARMONY_CHANNEL "final" HARMONY_MESSAGE);
     if (b->f->grammar_kind)
         put_own_form(b);
     else
         put_free_text(b);
-    end_list(&b->w);
+    part_end_list(&b->w);
 }
 
 /* An item: any text with calls in it; in formats without marks a call is the whole answer. */
@@ -328,25 +287,25 @@ static void put_text_and_calls(struct builder *b)
 {
     bool among = !b->format->plain && !is_harmony(b->f) && !b->f->grammar_kind;
     if (!among || b->f->one_call) {
-        put_list(&b->w, "any_of");
+        part_list(&b->w, "any_of");
         put_content(b);
-        put_list(&b->w, "seq");
+        part_list(&b->w, "seq");
         if (among)
             put_free_text(b);
         put_calls(b);
-        end_list(&b->w);
-        end_list(&b->w);
+        part_end_list(&b->w);
+        part_end_list(&b->w);
         return;
     }
-    put_list(&b->w, "seq");
-    begin(&b->w, "repeat");
-    put_list(&b->w, "seq");
+    part_list(&b->w, "seq");
+    part_begin(&b->w, "repeat");
+    part_list(&b->w, "seq");
     put_free_text(b);
     put_calls(b);
-    end_list(&b->w);
+    part_end_list(&b->w);
     json_write_end_object(&b->w);
     put_free_text(b);
-    end_list(&b->w);
+    part_end_list(&b->w);
 }
 
 /* ---- the whole ---- */
@@ -410,7 +369,7 @@ static enum status build(struct builder *b, const char **field)
         TRY(check_names(b));
     *field = "grammar";
     TRY(check_own(b->f));
-    put_list(&b->w, "seq");
+    part_list(&b->w, "seq");
     put_thinking(b);
     if (must)
         put_calls(b);
@@ -418,8 +377,10 @@ static enum status build(struct builder *b, const char **field)
         put_text_and_calls(b);
     else
         put_content(b);
-    end_list(&b->w);
-    return b->w.status;
+    part_end_list(&b->w);
+    if (b->elements != ST_OK)
+        *field = "chat.tools_json";
+    return b->elements != ST_OK ? b->elements : b->w.status;
 }
 
 enum status answer_grammar(const struct answer_form *f, struct text_buf *out, const char **field)

@@ -57,7 +57,7 @@ static uint32_t n_children(const struct gbnf_fold *f, const struct gbnf_node *x)
 
 uint32_t gbnf_fold_texts(const struct gbnf_fold *f, const struct gbnf_node *x)
 {
-    const char *bytes = f->tree->bytes.data;
+    const char *bytes = f->tree->bytes;
     uint32_t n = 0, e = EXPR_NONE;
     struct expr_text *texts = calloc((size_t)n_children(f, x) + 1, sizeof *texts);
     if (!texts) {
@@ -101,8 +101,7 @@ uint32_t gbnf_fold_expr(const struct gbnf_fold *f, uint32_t node)
     const struct gbnf_node *x = node_of(f, node);
     switch (x->kind) {
     case GB_TEXT:
-        return x->size ? expr_literal(f->pool, f->tree->bytes.data + x->value, x->size)
-                       : EXPR_EMPTY;
+        return x->size ? expr_literal(f->pool, f->tree->bytes + x->value, x->size) : EXPR_EMPTY;
     case GB_EXPR:
         return x->value;
     case GB_REF:

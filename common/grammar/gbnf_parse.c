@@ -198,22 +198,21 @@ static enum status read_char(struct parser *k, uint32_t *cp)
 /* Behind the quote. */
 static enum status parse_literal(struct parser *k, uint32_t *out)
 {
-    struct text_buf *text = &k->tree->bytes;
-    struct gbnf_node node = {.kind = GB_TEXT, .first = GBNF_NONE, .value = (uint32_t)text->len};
+    struct gbnf_tree *t = k->tree;
+    struct gbnf_node node = {.kind = GB_TEXT, .first = GBNF_NONE, .value = t->n_bytes};
     size_t begin = k->at - 1;
-    uint8_t bytes[4];
     uint32_t cp;
     while (k->at < k->n && k->s[k->at] != '"') {
         size_t at = k->at;
         TRY(read_char(k, &cp));
         if (cp >= 0xd800 && cp <= 0xdfff)
             return fail_at(k, ST_FORMAT, at, "half of a surrogate pair is no character");
-        int n = code_point_put(cp, bytes);
-        TRY(text_buf_append(text, (const char *)bytes, (size_t)n));
+        TRY(GROW(&t->bytes, &t->cap_bytes, (size_t)t->n_bytes + 4, 2 * k->n + 4, "literals"));
+        t->n_bytes += (uint32_t)code_point_put(cp, (uint8_t *)t->bytes + t->n_bytes);
     }
     if (!take(k, '"'))
         return fail_at(k, ST_FORMAT, begin, "\" without its end");
-    node.size = (uint32_t)text->len - node.value;
+    node.size = t->n_bytes - node.value;
     return add(k, node, out);
 }
 
@@ -515,7 +514,7 @@ enum status gbnf_parse(struct gbnf_tree *tree, struct expr_pool *p, const char *
 
 void gbnf_tree_free(struct gbnf_tree *tree)
 {
-    text_buf_free(&tree->bytes);
+    free(tree->bytes);
     free(tree->nodes);
     free(tree->rules);
     free(tree->table);

@@ -3,7 +3,6 @@
 #define COMMON_GRAMMAR_GBNF_PARSE_H
 
 #include "common/grammar/charset.h"
-#include "common/text/text_buf.h"
 
 enum {
     GBNF_MAX_RULES = 1 << 16,
@@ -43,11 +42,11 @@ struct gbnf_rule {
 struct gbnf_tree {
     const char *text; /* borrowed */
     size_t n_text;
-    struct text_buf bytes; /* of the literals */
+    char *bytes; /* of the literals */
     struct gbnf_node *nodes;
     struct gbnf_rule *rules;
     uint32_t *table; /* [n_table] rules + 1 by the hash of their names; a power of two */
-    uint32_t n_nodes, cap_nodes, n_rules, cap_rules, n_table;
+    uint32_t n_bytes, cap_bytes, n_nodes, cap_nodes, n_rules, cap_rules, n_table;
     uint32_t root; /* rule */
 };
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/grammar/charset.h"
+#include "common/grammar/regex.h"
+#include "common/grammar/regex_parse.h"
 #include "common/grammar/schema_tree.h"
 #include "common/grammar/source.h"
 
@@ -47,19 +48,20 @@ static enum status literal(struct tags *k, uint32_t value, bool special, uint32_
     return st;
 }
 
-static enum status times(const struct tags *k, uint32_t node, const char *name, uint32_t *out)
+static enum status times(const struct tags *k, uint32_t node, const char *name, uint32_t most,
+                         uint32_t *out)
 {
     uint32_t m = schema_member(&k->tree, node, name), v = 0;
     if (m == SCHEMA_NO_NODE)
         return ST_OK;
     struct json_span s = k->tree.nodes[m].value;
-    bool ok = k->tree.nodes[m].type == JSON_NUMBER && s.n <= 4;
+    bool ok = k->tree.nodes[m].type == JSON_NUMBER && s.n <= 9;
     for (size_t i = 0; ok && i < s.n; i++) {
         ok = s.p[i] >= '0' && s.p[i] <= '9';
         v = 10 * v + (uint32_t)(s.p[i] - '0');
     }
-    if (!ok || v > MAX_TIMES)
-        FAIL_AT(k, m, ST_RANGE, "must be a whole number of at most %d", MAX_TIMES);
+    if (!ok || v > most)
+        FAIL_AT(k, m, ST_RANGE, "must be a whole number of at most %u", most);
     *out = v;
     return ST_OK;
 }
@@ -97,8 +99,8 @@ static enum status make_repeat(struct tags *k, uint32_t node, uint32_t value, ui
 {
     uint32_t between = schema_member(&k->tree, node, "between");
     uint32_t min = 0, max = EXPR_NO_LIMIT, item, more;
-    TRY(times(k, node, "min", &min));
-    TRY(times(k, node, "max", &max));
+    TRY(times(k, node, "min", MAX_TIMES, &min));
+    TRY(times(k, node, "max", MAX_TIMES, &max));
     if (min > max)
         FAIL_AT(k, node, ST_FORMAT, "min is greater than max");
     TRY(node_rule(k, value, &item));
@@ -119,20 +121,25 @@ static enum status make_repeat(struct tags *k, uint32_t node, uint32_t value, ui
     return ST_OK;
 }
 
+static uint32_t blanks(struct expr_pool *p)
+{
+    struct byte_set blank = {{0}};
+    byte_set_add(&blank, ' ', ' ');
+    byte_set_add(&blank, '\t', '\n');
+    byte_set_add(&blank, '\r', '\r');
+    return expr_repeat(p, expr_bytes(p, &blank), 0, EXPR_NO_LIMIT);
+}
+
 /* Takes texts out of *expr: those that have one of the list in them, or begin with blanks and one of it. */
 static enum status take_out(struct tags *k, uint32_t list, bool begin, uint32_t *expr)
 {
     struct expr_pool *p = k->rules->pool;
-    struct byte_set blank = {{0}};
     uint32_t mark;
-    byte_set_add(&blank, ' ', ' ');
-    byte_set_add(&blank, '\t', '\n');
-    byte_set_add(&blank, '\r', '\r');
     if (list == SCHEMA_NO_NODE)
         return ST_OK;
     if (k->tree.nodes[list].type != JSON_ARRAY)
         FAIL_AT(k, list, ST_FORMAT, "must be a list of texts");
-    uint32_t before = begin ? expr_repeat(p, expr_bytes(p, &blank), 0, EXPR_NO_LIMIT) : EXPR_ALL;
+    uint32_t before = begin ? blanks(p) : EXPR_ALL;
     for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
         TRY(literal(k, i, false, &mark));
         uint32_t has = expr_concat(p, before, expr_concat(p, mark, EXPR_ALL));
@@ -155,6 +162,120 @@ static enum status make_free(struct tags *k, uint32_t node, uint32_t value, uint
     TRY(take_out(k, without, false, &expr));
     TRY(take_out(k, not_begin, true, &expr));
     *rule = rules_lexeme(k->rules, expr);
+    return ST_OK;
+}
+
+/* ---- strings ---- */
+
+/* Texts that could be read as JSON of a kind, without the blanks around it; of lists and objects all that begin so. */
+static enum status json_like(const struct tags *k, uint32_t kind, uint32_t *expr)
+{
+    static const char *const patterns[][2] = {
+        {"number", "-?[0-9][-+.eE0-9]*"},
+        {"boolean", "true|false|True|False"},
+        {"null", "null|None"},
+        {"object", "\\{[\\s\\S]*"},
+        {"array", "\\[[\\s\\S]*"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(patterns); i++)
+        if (schema_is(&k->tree, kind, patterns[i][0]))
+            return regex_compile(k->rules->pool, patterns[i][1], strlen(patterns[i][1]),
+                                 REGEX_WHOLE, TEXT_PLAIN, expr);
+    FAIL_AT(k, kind, ST_FORMAT, "is no kind of JSON value");
+}
+
+static enum status take_out_json(struct tags *k, uint32_t list, uint32_t *expr)
+{
+    struct expr_pool *p = k->rules->pool;
+    uint32_t like, blank = blanks(p);
+    if (list == SCHEMA_NO_NODE)
+        return ST_OK;
+    for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
+        TRY(json_like(k, i, &like));
+        like = expr_concat(p, blank, expr_concat(p, like, blank));
+        *expr = expr_and2(p, *expr, expr_not(p, like));
+    }
+    return ST_OK;
+}
+
+static enum status string_choice(struct tags *k, uint32_t list, uint32_t *expr)
+{
+    uint32_t one;
+    *expr = EXPR_NONE;
+    for (uint32_t i = k->tree.nodes[list].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next) {
+        const struct schema_node *v = &k->tree.nodes[i];
+        one = EXPR_EMPTY;
+        if (v->type != JSON_STRING)
+            FAIL_AT(k, i, ST_FORMAT, "must be a text");
+        if (v->value.n)
+            TRY(literal(k, i, false, &one));
+        *expr = expr_or2(k->rules->pool, *expr, one);
+    }
+    return ST_OK;
+}
+
+static enum status string_regex(struct tags *k, uint32_t value, uint32_t *expr)
+{
+    struct text_buf text = {0};
+    enum status st = take_text(k, value, &text);
+    if (st == ST_OK)
+        st = regex_compile(k->rules->pool, text.data, text.len, REGEX_SEARCH, TEXT_PLAIN, expr);
+    text_buf_free(&text);
+    return st;
+}
+
+/* A text of min to max characters; both parts of *expr hold. */
+static enum status string_length(struct tags *k, uint32_t value, uint32_t *expr)
+{
+    uint32_t min = 0, max = EXPR_NO_LIMIT;
+    TRY(times(k, value, "min", REGEX_MAX_REPEAT, &min));
+    TRY(times(k, value, "max", REGEX_MAX_REPEAT, &max));
+    *expr = expr_repeat(k->rules->pool, charset_any(k->rules->pool, TEXT_PLAIN), min, max);
+    if (min > max)
+        FAIL_AT(k, value, ST_FORMAT, "min is greater than max");
+    return ST_OK;
+}
+
+static enum status make_string(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule)
+{
+    enum { MIN, MAX, CHOICE, REGEX, WITHOUT, NOT_FIRST, NOT_JSON, N_MEMBERS };
+    static const char *const names[N_MEMBERS] = {"min",     "max",       "choice",  "regex",
+                                                 "without", "not_first", "not_json"};
+    struct expr_pool *p = k->rules->pool;
+    uint32_t m[N_MEMBERS], n = 0, part, expr;
+    (void)node;
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        n += (m[i] = schema_member(&k->tree, value, names[i])) != SCHEMA_NO_NODE;
+    if (k->tree.nodes[value].type != JSON_OBJECT || k->tree.nodes[value].n != n)
+        FAIL_AT(k, value, ST_FORMAT, "must be an object with the members of a string");
+    TRY(string_length(k, value, &expr));
+    if (m[CHOICE] != SCHEMA_NO_NODE) {
+        TRY(string_choice(k, m[CHOICE], &part));
+        expr = expr_and2(p, expr, part);
+    }
+    if (m[REGEX] != SCHEMA_NO_NODE) {
+        TRY(string_regex(k, m[REGEX], &part));
+        expr = expr_and2(p, expr, part);
+    }
+    TRY(take_out(k, m[WITHOUT], false, &expr));
+    if (m[NOT_FIRST] != SCHEMA_NO_NODE) {
+        TRY(literal(k, m[NOT_FIRST], false, &part));
+        expr = expr_and2(p, expr, expr_not(p, expr_concat(p, part, EXPR_ALL)));
+    }
+    TRY(take_out_json(k, m[NOT_JSON], &expr));
+    *rule = rules_lexeme(k->rules, expr);
+    return ST_OK;
+}
+
+/* ---- sources ---- */
+
+/* No lexeme that was made since then contains a text of the list. */
+static enum status take_out_of_rules(struct tags *k, uint32_t list, uint32_t first)
+{
+    struct rules *r = k->rules;
+    for (uint32_t i = first; list != SCHEMA_NO_NODE && i < r->n; i++)
+        if (r->list[i].kind == RULE_LEXEME)
+            TRY(take_out(k, list, false, &r->args[r->list[i].args]));
     return ST_OK;
 }
 
@@ -188,7 +309,8 @@ static enum status make_source(struct tags *k, uint32_t node, uint32_t value, ui
                 {"grammar", GRAMMAR_GBNF, JSON_STRING, JSON_STRING},
                 {"json_object", GRAMMAR_JSON_OBJECT, JSON_BOOL, JSON_BOOL}};
     enum json_type type = k->tree.nodes[value].type;
-    uint32_t of = schema_member(&k->tree, node, "of");
+    uint32_t of = schema_member(&k->tree, node, "of"),
+             without = schema_member(&k->tree, node, "without"), first = k->rules->n;
     size_t i = 0;
     while (!json_span_is(k->tree.nodes[value].key, rows[i].name))
         i++;
@@ -196,6 +318,8 @@ static enum status make_source(struct tags *k, uint32_t node, uint32_t value, ui
     if ((type != rows[i].type && type != rows[i].or_type) || no)
         FAIL_AT(k, value, ST_FORMAT, "is no value of this member");
     enum status st = compile_part(k, value, rows[i].kind, rule);
+    if (st == ST_OK)
+        st = take_out_of_rules(k, without, first);
     if (st != ST_OK) {
         char why[400];
         snprintf(why, sizeof why, "%s", status_text());
@@ -213,12 +337,12 @@ static const struct tag_kind {
     enum status (*make)(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule);
     const char *also[3]; /* members beside it */
 } kinds[] = {
-    {"text", make_text, {NULL}},      {"special", make_text, {NULL}},
-    {"seq", make_list, {NULL}},       {"any_of", make_list, {NULL}},
-    {"free", make_free, {NULL}},      {"repeat", make_repeat, {"min", "max", "between"}},
-    {"schema", make_source, {"of"}},  {"regex", make_source, {"of"}},
-    {"choice", make_source, {"of"}},  {"json_object", make_source, {"of"}},
-    {"grammar", make_source, {"of"}},
+    {"text", make_text, {NULL}},          {"special", make_text, {NULL}},
+    {"seq", make_list, {NULL}},           {"any_of", make_list, {NULL}},
+    {"free", make_free, {NULL}},          {"repeat", make_repeat, {"min", "max", "between"}},
+    {"string", make_string, {NULL}},      {"schema", make_source, {"of", "without"}},
+    {"regex", make_source, {"of"}},       {"choice", make_source, {"of"}},
+    {"json_object", make_source, {"of"}}, {"grammar", make_source, {"of"}},
 };
 
 static enum status only_known(const struct tags *k, uint32_t node, const struct tag_kind *kind)

@@ -10,6 +10,11 @@
  *                        not begin with blanks and a T
  *   {"schema": S}, {"regex": T}, {"choice": [T, ...]}, {"json_object": true}, {"grammar": T}     as the sources of these
  *                        kinds; with "of": T, which a failure names
+ *                        With {"schema": S}, "without": [T, ...]: no string in the JSON has a T in it
+ *   {"string": {}}       a text of characters; with "min", "max": so many, "choice": [T, ...]: one of these, "regex": T: a
+ *                        match is in it; "without": [T, ...] as above, "not_first": T: it does not begin with T, "not_json":
+ *                        [K, ...]: it is not read as a JSON value of these kinds ("number", "boolean", "null", "object",
+ *                        "array"), blanks around it aside and Python's True, False and None included
  *
  * The same idea as the structural tags of xgrammar and the %json of llguidance; the notation is Ingot's. */
 #ifndef COMMON_GRAMMAR_TAGS_H

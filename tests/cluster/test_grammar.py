@@ -25,6 +25,10 @@ SCHEMAS = [
     {"type": "array", "items": {"type": "string", "pattern": "^[A-Z][a-z]+$", "maxLength": 8}, "minItems": 2, "maxItems": 3},
     {"type": "object", "additionalProperties": {"type": "boolean"}, "maxProperties": 3},
 ]
+SUMS = 'root ::= (sum "; "){2,9}\nsum ::= term ([-+*] term)*\nterm ::= [1-9] [0-9]{0,3} | "(" sum ")"\n'
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {
+    "type": "object", "properties": {"at": {"type": "string", "maxLength": 20}}, "required": ["at"], "additionalProperties": False}}}
+CALL = {"turn": [{"role": "user", "content": b"A fox."}], "tools_json": json.dumps([TOOL]).encode(), "tool_choice": 1, "one_call": True}
 PATTERN = "(yes|no), [a-z ]{3,20}[.!]"
 
 
@@ -46,6 +50,11 @@ def requests():
     out.append({"text": b"The dog", "max_tokens": 60, "sampling": {"temperature": 1.5, "seed": 6, "top_k": 9, "min_tokens": 30},
                 "grammar": grammar(CHOICE, json.dumps(["red", "green", "reddish"]))})
     out.append({"text": b"A cat", "sampling": {"temperature": 1.5, "seed": 8}, "max_tokens": 90, "grammar": grammar(OBJECT, "")})
+    for i in range(3):
+        out.append({"text": b"One and", "max_tokens": 70, "sampling": {"temperature": [0.0, 1.3, 1.5][i], "top_k": [0, 30, 0][i], "seed": 30 + i},
+                    "grammar": grammar(GBNF, SUMS)})
+        out.append({"chat": CALL, "max_tokens": 90, "sampling": {"temperature": [0.0, 1.3, 1.5][i], "top_k": [0, 30, 0][i], "seed": 40 + i,
+                                                                 "logprobs": True}})
     out += [{"text": b"Without", "max_tokens": 30, "sampling": {"temperature": 0.9, "seed": 7, "top_k": 20}}]
     return out
 
@@ -69,7 +78,14 @@ def ask(client, together=True):
 def check(request, text, reason):
     """Is a text that ended by itself one of the grammar?"""
     g = request.get("grammar")
-    if not g or reason == "length":
+    if reason == "length":
+        return 0
+    if "chat" in request:
+        call = json.loads(text)
+        assert call["name"] == "look", text
+        jsonschema.validate(call["arguments"], TOOL["function"]["parameters"])
+        return 1
+    if not g:
         return 0
     text, source = text.decode(), g["source"].decode()
     if g["kind"] == SCHEMA:
@@ -79,6 +95,10 @@ def check(request, text, reason):
         assert isinstance(json.loads(text), dict)
     elif g["kind"] == REGEX:
         assert re.fullmatch(source, text), text
+    elif g["kind"] == GBNF:
+        assert re.fullmatch(r"([-+*0-9()]+; ){2,9}", text), text
+        for one in text.split("; ")[:-1]:
+            int(eval(one))
     else:
         assert text in json.loads(source), text
     return 1
@@ -163,7 +183,8 @@ def bad_grammars_are_refused():
         client = c.clients[0]
         for g, words in ((grammar(SCHEMA, '{"properties":{"a":{"not":{}}}}'), "#/properties/a/not"),
                          (grammar(SCHEMA, "{"), "byte 1"), (grammar(REGEX, "(?=x)"), "look-around"),
-                         (grammar(CHOICE, "[]"), "at least one"), ({"kind": REGEX, "source": b"\xff"}, "UTF-8")):
+                         (grammar(CHOICE, "[]"), "at least one"), (grammar(GBNF, 'root ::= a\na ::= a "y" | "x"'), "line 2, rule a"),
+                         (grammar(GBNF, 'root ::= "a'), "line 1, column 10"), ({"kind": REGEX, "source": b"\xff"}, "UTF-8")):
             a = client.generate(text=b"x", max_tokens=4, grammar=g)
             assert not a.finish and "grammar" in a.error[1].field and words in a.error[1].detail, (g, a.error)
         a = client.generate(text=b"x", max_tokens=4)

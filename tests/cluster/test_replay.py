@@ -14,6 +14,9 @@ import temp_dir  # noqa: E402
 from cluster import BIN, DEMO, Cluster, model  # noqa: E402
 
 MODEL = model("stories260K") or DEMO
+SUMS = b'root ::= (sum "; "){4,9}\nsum ::= term ([-+*] term)*\nterm ::= [1-9] [0-9]{0,3} | "(" sum ")"\n'
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}}
+CALL = {"turn": [{"role": "user", "content": b"A fox."}], "tools_json": json.dumps([TOOL]).encode(), "tool_choice": 1, "one_call": True}
 
 
 def journal_tool(*args):
@@ -125,16 +128,20 @@ def recomputed_on_other_rank_counts():
                         dict(sampling=dict(seed=2, repetition_penalty=1.2, presence_penalty=0.4, min_tokens=30)),
                         dict(sampling=dict(seed=2**63 + 5, temperature=1.3, top_k=40, min_p=0.01, logit_bias=[dict(id=5, bias=-1.5)])),
                         dict(sampling=dict(seed=4, top_logprobs=2)), dict(sampling=dict(seed=5, stop_token_id=[300, 301])),
-                        dict(sampling=dict(seed=6), grammar=dict(kind=1, source=schema.encode()))]
-            answers = client.answers([dict(text=b"Once upon a time", max_tokens=60, **r) for r in requests])
+                        dict(sampling=dict(seed=6), grammar=dict(kind=1, source=schema.encode())),
+                        dict(sampling=dict(seed=7, temperature=1.4), grammar=dict(kind=6, source=SUMS)),
+                        dict(sampling=dict(seed=8, temperature=1.4), chat=CALL)]
+            answers = client.answers([dict(max_tokens=60, **({} if "chat" in r else {"text": b"Once upon a time"}), **r) for r in requests])
             n_tokens = sum(len(ids) for a in answers for ids in a.ids.values())
             client.send("Drain", request_id="d")
             c.serve.wait(tap.LIMIT)
         for tp in 1, 4:
             r = recompute(folder, DEMO, "--tp", tp)
             assert r.returncode == 0, r
-            assert f"the same: 9 samples, {n_tokens} tokens (0 of them came by resume), {n_tokens} log probabilities" in r.stdout, r
+            assert f"the same: 11 samples, {n_tokens} tokens (0 of them came by resume), {n_tokens} log probabilities" in r.stdout, r
             assert "not checked: 1 samples' alternatives" in r.stdout and r.stdout.count("not checked") == 1, r
+        r = subprocess.run([BIN / "ingot", "replay", "verify", folder], capture_output=True, text=True, timeout=tap.LIMIT)
+        assert r.returncode == 0 and "the same" in r.stdout, r
         shows_what_clients_had(folder, requests, answers)
         lines = journal_tool("show", folder).stdout.splitlines()
         assert not any("text" in json.loads(line) for line in lines)

@@ -73,10 +73,10 @@ def context_free_grammars():
     assert re.fullmatch(r"[-+(0-9)]+;", text) and eval(text[:-1]) is not None, text
     assert chat(structured_outputs={"grammar": SUM})["message"]["content"] == text
     assert chat(guided_grammar=SUM)["message"]["content"] == text
-    a = api.ok(COMPLETIONS, prompt="A", grammar='root ::= "x" root? "y"', **SAMPLED)["choices"][0]
-    assert re.fullmatch("(x+)(y+)", a["text"]) and a["text"].count("x") == a["text"].count("y"), a
+    a = api.ok(COMPLETIONS, prompt="A", grammar='root ::= "x" more\nmore ::= "y"{2} ("(" more ")"){0}', **SAMPLED)
+    assert a["choices"][0]["text"] == "xyy", a
     b = chat(tools=[{"type": "function", "function": {"name": "look", "parameters": SCHEMA}}], grammar=SUM, max_tokens=200)["message"]
-    assert b["tool_calls"] or eval(b["content"][:-1]) is not None, b
+    assert b.get("tool_calls") or eval(b["content"][:-1]) is not None, b
     assert chat(grammar="")["message"]["content"]
 
 

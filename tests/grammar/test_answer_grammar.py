@@ -29,9 +29,10 @@ TOOLS = [{"type": "function", "function": {"name": n, "parameters": s, "strict":
 del TOOLS[2]["function"]["parameters"]
 HARMONY = "<|channel|>analysis<|message|>\n<|end|>"
 # format: template texts that choose among its forms
+ELEMENTS = {"qwen3_coder": ["", "<seed:tool_call>"], "glm45": ["", "</arg_key>\n<arg_value>"], "minimax_m2": [""]}
 FORMS = {"hermes": [""], "llama3": [""], "mistral": ["", "[ARGS]"], "deepseek": ["", "```json"], "granite": ["", "<|/tool_call|>"],
-         "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""]}
-NO_FORM = ["none", "qwen3_coder", "glm45", "minimax_m2", "gemma4"]
+         "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""], **ELEMENTS}
+NO_FORM = ["none", "gemma4"]
 PIECES = ['{"', '": "', '", "', '"}', "arguments", "name", "\n", "\n\n", "<", "tool", "é", "assistant", "json", "analysis", "final"]
 walks = 0
 

@@ -18,3 +18,4 @@ ingot_script_test(hostile_sources COMMAND ${INGOT_PYTHON} tests/grammar/test_hos
 ingot_script_test(schema_suite COMMAND ${INGOT_PYTHON} tests/grammar/test_schema_suite.py)
 ingot_script_test(masks_peer COMMAND ${INGOT_PYTHON} tests/grammar/test_masks_peer.py)
 ingot_script_test(answer_grammar COMMAND ${INGOT_PYTHON} tests/grammar/test_answer_grammar.py)
+ingot_script_test(answer_elements COMMAND ${INGOT_PYTHON} tests/grammar/test_answer_elements.py)
