@@ -162,7 +162,7 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
 }
 
 /* The head's rows: as many as there are labels. */
-static enum status read_labels(struct model_config *mc, const cJSON *root)
+enum status config_labels_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *labels = json_member(root, "id2label");
     mc->n_labels = mc->classifier ? 2 : 0;
@@ -186,5 +186,5 @@ enum status config_encoder_read(struct model_config *mc, const cJSON *root)
     TRY(read_act(mc, root));
     mc->headless = true;
     mc->qkv_bias = mc->o_bias = mc->mlp_bias = true;
-    return read_labels(mc, root);
+    return config_labels_read(mc, root);
 }

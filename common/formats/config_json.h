@@ -34,6 +34,9 @@ MUST_CHECK enum status config_latent_scale(struct model_config *mc, const struct
 void config_latent_sizes(struct model_config *mc);
 void config_latent_attn_scale(struct model_config *mc, double mscale_all);
 
+/* Of a class with a head for classification: n_labels. */
+MUST_CHECK enum status config_labels_read(struct model_config *mc, const struct cJSON *root);
+
 /* The configuration of an encoder, all of it but arch, classifier and dtype. */
 MUST_CHECK enum status config_encoder_read(struct model_config *mc, const struct cJSON *root);
 /* Layers of gated delta nets: which, and their sizes; for the architectures that have them. */

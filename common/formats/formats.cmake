@@ -33,7 +33,8 @@ add_library(ingot_formats STATIC
   formats/safetensors_index.c
   formats/config_load.c
   formats/generation.c
+  formats/sentence_folder.c
   formats/sentence_modules.c
   formats/cross_encoder.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
-target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)
+target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_json ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

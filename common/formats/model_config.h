@@ -208,6 +208,10 @@ struct arch {
     const struct encoder *encoder;    /* NULL: a decoder */
     const struct config_names *names; /* NULL: Llama's, and n_kv and d_head are said beside them */
     const char *prefix;               /* of the tensors' names in some files; NULL: none */
+    /* of a decoder: the class for classification has one matrix, "score", over the state of the last
+     * token that is not the padding token */
+    bool score_head;
+    bool pads_with_zero;       /* and that token is 0 when config.json does not say it */
     const struct arch *single; /* of joined experts: the same with a tensor for each; or NULL */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
@@ -360,12 +364,14 @@ struct model_config {
     bool
         headless; /* the files have no head (found by the loader): the model gives embeddings alone */
     bool wrapped;        /* the text part of a multi-modal model, whose tensors have other names */
-    bool classifier;     /* an encoder with a head for classification: it gives scores */
+    bool classifier;     /* it has a head for classification in place of others: it gives scores */
     int32_t n_labels;    /* of that head */
     int32_t n_types;     /* of an encoder's tokens; 0: tokens have no types */
     int32_t n_positions; /* rows of TN_POSITIONS; 0: there is none */
     int32_t first_position; /* the row of position 0 */
-    int32_t pad_id;         /* of an encoder: the padding token, which has no position; -1: none */
+    /* The padding token, -1: none; of an encoder: it has no position; of a decoder's classifier: at the
+     * end of a text it does not count. */
+    int32_t pad_id;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm;  /* norms of q and k */
     bool parallel; /* arch->parallel, or what the file says */
