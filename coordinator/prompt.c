@@ -216,7 +216,7 @@ enum status prompt_pair(const struct model_text *mt, struct msg_generate *g, str
     if (g->want_prompt_text)
         TRY(text_buf_append(text, g->text.data, g->text.n));
     TRY(tokenizer_encode_pair(mt->tok, pair, out, types));
-    if (!mt->modules.whole)
+    if (!mt->modules.whole || mt->modules.n_types == 0)
         return ST_OK;
     g->n_token_types = (uint32_t)out->n;
     g->token_types = *types;

@@ -87,14 +87,21 @@ enum status cross_encoder_head(struct sentence_modules *out, const struct model_
     }
     last.bias = true;
     last.tensor = e->head[1];
-    struct module both[] = {{.kind = MODULE_DENSE,
-                             .act = DENSE_TANH,
-                             .bias = true,
-                             .in = mc->hidden,
-                             .out = mc->hidden,
-                             .tensor = e->head[0]},
-                            last};
-    use_modules(out, mc, POOL_CLS, both, 2);
+    struct module head[3] = {{.kind = MODULE_DENSE,
+                              .act = e->head_norm ? DENSE_GELU : DENSE_TANH,
+                              .bias = mc->head_bias,
+                              .in = mc->hidden,
+                              .out = mc->hidden,
+                              .tensor = e->head[0]}};
+    int32_t n = 1;
+    if (e->head_norm)
+        head[n++] = (struct module){.kind = MODULE_LAYER_NORM,
+                                    .in = mc->hidden,
+                                    .out = mc->hidden,
+                                    .eps = mc->eps,
+                                    .tensor = e->head_norm};
+    head[n++] = last;
+    use_modules(out, mc, mc->head_mean ? POOL_MEAN : POOL_CLS, head, n);
     return ST_OK;
 }
 

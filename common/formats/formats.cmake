@@ -10,6 +10,7 @@ add_library(ingot_formats STATIC
   formats/arch_classic.c
   formats/model_config.c
   formats/config_encoder.c
+  formats/config_modernbert.c
   formats/config_experts.c
   formats/config_quant.c
   formats/config_quant_parts.c

@@ -188,6 +188,10 @@ struct encoder {
     const char *head[2];
     const char *const
         *unused; /* beginnings of names of tensors for training alone; NULL ends them */
+    /* Norms are before attention and feed-forward, of which layer 0 has the second alone, and behind the last layer;
+     * RoPE in place of learned positions.  A classifier's first matrix has GELU and then a norm behind it. */
+    bool pre_norm;
+    const char *head_norm; /* its name without ".weight" */
     bool
         after_padding; /* position 0 has the row of TN_POSITIONS behind that of the padding token's id */
 };
@@ -366,6 +370,8 @@ struct model_config {
     bool wrapped;        /* the text part of a multi-modal model, whose tensors have other names */
     bool classifier;     /* it has a head for classification in place of others: it gives scores */
     int32_t n_labels;    /* of that head */
+    bool head_mean;      /* of an encoder's: it reads the mean of the states, else the first */
+    bool head_bias;      /* of an encoder's: its first matrix has a bias */
     int32_t n_types;     /* of an encoder's tokens; 0: tokens have no types */
     int32_t n_positions; /* rows of TN_POSITIONS; 0: there is none */
     int32_t first_position; /* the row of position 0 */

@@ -23,7 +23,7 @@ enum pooling {
 
 enum dense_act { DENSE_IDENTITY, DENSE_TANH, DENSE_RELU, DENSE_SIGMOID, DENSE_GELU };
 
-enum module_kind { MODULE_DENSE, MODULE_NORMALIZE };
+enum module_kind { MODULE_DENSE, MODULE_NORMALIZE, MODULE_LAYER_NORM };
 
 /* A module behind the pooling. */
 struct module {
@@ -32,6 +32,7 @@ struct module {
     enum dense_act act;
     bool bias;
     int32_t in, out;
+    double eps; /* LayerNorm: of tensor, without a bias */
     /* Of the model's own files, without ".weight" and ".bias"; else NULL, and path has the module's. */
     const char *tensor;
     bool of_rows; /* the weight is row[0] of that tensor, less row[1] unless that is -1 */

@@ -53,7 +53,8 @@ size_t pooler_bytes(const struct pooler_config *cfg)
     n += sentence_modules_pools(m, POOL_CLS) ? states * sizeof(float) : 0;
     n += sentence_modules_pools(m, POOL_LAST) ? states * sizeof(float) : 0;
     for (int32_t i = 0; i < m->n_modules; i++)
-        n += ((size_t)m->module[i].in + 1) * (size_t)m->module[i].out * sizeof(float);
+        n += (m->module[i].kind == MODULE_LAYER_NORM ? 1 : (size_t)m->module[i].in + 1) *
+             (size_t)m->module[i].out * sizeof(float);
     return n + 2 * widest(cfg) * sizeof(double);
 }
 
@@ -166,6 +167,8 @@ static enum status load_matrix(struct dense *d, const struct module *m,
     uint64_t shape[2] = {(uint64_t)m->out, (uint64_t)m->in};
     char name[128];
     snprintf(name, sizeof name, "%s.weight", m->tensor);
+    if (m->kind == MODULE_LAYER_NORM)
+        return read_stored(&d->weight, s, name, 1, shape);
     TRY(read_stored(&d->weight, s, name, 2, shape));
     if (!m->bias)
         return ST_OK;
@@ -353,6 +356,19 @@ static void normalize(double *x, size_t n)
         x[i] /= norm;
 }
 
+static void layer_norm(const struct dense *d, const struct module *m, double *x, size_t n)
+{
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += x[i];
+    mean /= (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    double scale = 1 / sqrt(squares / (double)n + m->eps);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (x[i] - mean) * scale * (double)d->weight[i];
+}
+
 void pooler_finish(struct pooler *p, int32_t slot, int32_t n, float *out)
 {
     const struct sentence_modules *m = p->cfg.modules;
@@ -360,6 +376,10 @@ void pooler_finish(struct pooler *p, int32_t slot, int32_t n, float *out)
     for (int32_t i = 0; i < m->n_modules; i++) {
         if (m->module[i].kind == MODULE_NORMALIZE) {
             normalize(p->x, len);
+            continue;
+        }
+        if (m->module[i].kind == MODULE_LAYER_NORM) {
+            layer_norm(&p->dense[i], &m->module[i], p->x, len);
             continue;
         }
         apply_dense(&p->dense[i], &m->module[i], p->x, p->y);

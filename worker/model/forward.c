@@ -389,9 +389,10 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
     struct delta delta = {0};
     *logits = s.logits;
-    if (m->mc.arch->encoder)
+    bool encoder = m->mc.arch->encoder != NULL;
+    if (encoder && !m->mc.arch->encoder->pre_norm)
         return encoder_forward(m, st, &s);
-    TRY(embed(m, st, &s));
+    TRY(encoder ? encoder_input(m, st, &s) : embed(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
     TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &m->states));
