@@ -32,6 +32,12 @@ static const struct shared_row table[] = {
       .help = "Let a model without sentence-transformers' modules give embeddings too: the state "
               "of the last token, normalised.  A folder with modules.json needs no option."},
      .users = BOTH | STARTERS},
+    {{.name = "rerank", ROW(rerank, OPT_ENUM), .arg = "off|qwen3", .def = "off",
+      .help = "qwen3: a decoder gives scores of documents as Qwen3-Reranker's model card says: with its "
+              "prompt around query and document, and the logits of \"yes\" and \"no\" behind it, or the "
+              "model's head for classification.  A folder with LogitScore in its modules.json, or with "
+              "such a head and a chat template for query and document, needs no option."},
+     .users = BOTH | STARTERS},
 
     {{.help = "Endpoints"}, .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "listen", ROW(listen, OPT_STRING), .arg = "EP,...", .def = "tcp://127.0.0.1:5555",

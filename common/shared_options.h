@@ -23,6 +23,7 @@ struct shared_options {
     /* model */
     const char *model, *name, *pack_cache;
     bool embed;
+    int rerank; /* index into off, qwen3 */
     /* endpoints */
     const char *listen;
     bool allow_remote;

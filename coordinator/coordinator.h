@@ -24,7 +24,7 @@ enum tenants {
 
 struct coordinator_config {
     const char *model_path, *model_name;
-    bool embed;                 /* the model gives embeddings also without modules */
+    struct modules_asked asked; /* what the model gives also without modules */
     bool generation_config;     /* the model's generation_config.json has defaults for requests */
     const char *weights_digest; /* told, in hexadecimal; NULL: it has its own */
     struct digest_cache digests;

@@ -294,7 +294,8 @@ static enum status admit(struct coordinator *co, struct request *r, struct text_
     }
     if ((*ask)->sp.embed && !embeddings_given(co)) {
         snprintf(r->field, sizeof r->field, "embed");
-        FAIL(ST_UNSUPPORTED, "the worker group gives no embeddings of %d components (--embed)",
+        FAIL(ST_UNSUPPORTED,
+             "the worker group gives no embeddings of %d components (--embed, --rerank)",
              co->mt.modules.dim);
     }
     if (!(*ask)->sp.embed && co->mt.modules.whole)

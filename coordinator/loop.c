@@ -31,7 +31,7 @@ enum status coordinator_open(struct coordinator *co, const struct coordinator_co
     co->zmq_ctx = zmq_ctx_new();
     if (!co->zmq_ctx)
         FAIL(ST_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-    TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name, cfg->embed));
+    TRY(model_text_open(&co->mt, cfg->model_path, cfg->model_name, cfg->asked));
     co->mt.plain_content = cfg->plain_content;
     if (cfg->generation_config)
         TRY(generation_load(&co->mt.generation, cfg->model_path));

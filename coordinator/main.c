@@ -168,7 +168,7 @@ static struct coordinator_config config_of(const struct args *a)
         .model_path = o->model,
         .model_name = o->name ? o->name : last_part(o->model),
         .generation_config = o->generation_config == 0,
-        .embed = o->embed,
+        .asked = {o->embed, o->rerank},
         .weights_digest = a->weights_digest,
         .key = o->key,
         .allowed_keys = o->allowed_keys,

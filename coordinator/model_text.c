@@ -8,6 +8,7 @@
 #include "common/formats/model_config.h"
 #include "common/model_path.h"
 #include "common/plan.h"
+#include "coordinator/pair_text.h"
 
 static void add_eos(struct model_text *mt, int32_t id)
 {
@@ -19,7 +20,8 @@ static void add_eos(struct model_text *mt, int32_t id)
 }
 
 /* The configuration first: a model of another kind is refused for that, not for its tokenizer. */
-static enum status load_tokenizer(struct model_text *mt, const char *path, bool embed)
+static enum status load_tokenizer(struct model_text *mt, const char *path,
+                                  struct modules_asked asked)
 {
     mt->eos = calloc(MAX_STOP_IDS, sizeof *mt->eos);
     struct model_config *mc = calloc(1, sizeof *mc);
@@ -35,7 +37,7 @@ static enum status load_tokenizer(struct model_text *mt, const char *path, bool 
     for (int32_t i = 0; st == ST_OK && i < mc->n_eos; i++)
         add_eos(mt, mc->eos_id[i]);
     if (st == ST_OK)
-        st = sentence_modules_load(&mt->modules, path, mc, embed);
+        st = sentence_modules_load(&mt->modules, path, mc, asked);
     mt->has_states = st == ST_OK && model_n_delta(mc) > 0;
     free(mc);
     return st;
@@ -89,6 +91,7 @@ static enum status load_chat(struct model_text *mt, const char *path, bool is_di
     /* a model without a usable template still serves text; chat requests are told why not */
     snprintf(mt->no_chat, sizeof mt->no_chat, "%s", status_text());
     mt->chat = NULL;
+    mt->bad_chat = st != ST_NOT_FOUND;
     return st == ST_NOMEM ? st : ST_OK;
 }
 
@@ -130,15 +133,18 @@ static void find_marks(struct model_text *mt)
     }
 }
 
-enum status model_text_open(struct model_text *mt, const char *path, const char *name, bool embed)
+enum status model_text_open(struct model_text *mt, const char *path, const char *name,
+                            struct modules_asked asked)
 {
     struct stat sb;
     *mt = (struct model_text){.name = name};
     TRY(model_path_check(path));
     bool is_dir = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
-    enum status st = load_tokenizer(mt, path, embed);
+    enum status st = load_tokenizer(mt, path, asked);
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
+    if (st == ST_OK && mt->modules.scores)
+        st = pair_text_open(mt);
     if (st == ST_OK)
         find_marks(mt);
     else
@@ -151,6 +157,7 @@ void model_text_close(struct model_text *mt)
     tokenizer_destroy(mt->tok);
     chat_template_destroy(mt->chat);
     chat_template_destroy(mt->chat_tools);
+    chat_template_destroy(mt->own_pair);
     text_buf_free(&mt->variables);
     sentence_modules_free(&mt->modules);
     free(mt->eos);

@@ -4,7 +4,7 @@
 #define COORDINATOR_MODEL_TEXT_H
 
 #include "common/formats/generation.h"
-#include "common/formats/sentence_modules.h"
+#include "common/formats/sentence_folder.h"
 #include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -17,6 +17,11 @@ struct model_text {
     struct chat_template *chat;       /* NULL: the model has none */
     struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
     char no_chat[256];                /* why chat is NULL */
+    bool bad_chat;                    /* the model has one that is not understood */
+    /* of a reranker's query and document: chat, or one of its own; NULL: the tokenizer joins them */
+    const struct chat_template *pair;
+    struct chat_template *own_pair;   /* NULL: none */
+    bool pair_parts;                  /* the messages' contents are lists of parts */
     struct text_buf variables;        /* bos_token, ... as JSON */
     enum output_tools tool_format;    /* of tool calls in answers; with a chat template */
     const struct output_think *think; /* the marks of thinking, NULL: none */
@@ -32,9 +37,9 @@ struct model_text {
     bool plain_content;
 };
 
-/* path: a model directory or a .gguf file; embed: it gives embeddings also without modules. */
+/* path: a model directory or a .gguf file; asked: what it gives also without modules. */
 MUST_CHECK enum status model_text_open(struct model_text *mt, const char *path, const char *name,
-                                       bool embed);
+                                       struct modules_asked asked);
 void model_text_close(struct model_text *mt);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/json/json_read.h"
 #include "common/json_escape.h"
+#include "coordinator/pair_text.h"
 
 static enum status put(struct text_buf *out, const char *s)
 {
@@ -186,16 +187,50 @@ enum status prompt_ids(const struct model_text *mt, const struct msg_generate *g
     FAIL(ST_BUG, "prompt kind %d", (int)g->kind);
 }
 
+/* The pair as a template renders it, without what a post-processor adds. */
+static enum status rendered_pair(const struct model_text *mt, const struct msg_generate *g,
+                                 const struct tok_text pair[2], struct token_list *out,
+                                 struct text_buf *text)
+{
+    struct text_buf content = {0};
+    struct tm now;
+    time_t local_s = (time_t)(g->chat.clock_s + g->chat.zone_s);
+    if (!gmtime_r(&local_s, &now))
+        FAIL(ST_RANGE, "there is no date %" PRId64 " seconds after 1970", (int64_t)local_s);
+    enum status st = pair_text_render(mt, g->pair_prompt, pair[0], pair[1], &now, text,
+                                      mt->plain_content ? &content : NULL);
+    if (st == ST_OK)
+        st = tokenizer_encode_marked(mt->tok, text->data ? text->data : "", text->len,
+                                     content.len ? content.data : NULL, 0, out);
+    text_buf_free(&content);
+    return st;
+}
+
 enum status prompt_pair(const struct model_text *mt, struct msg_generate *g, struct token_list *out,
                         uint32_t **types, struct text_buf *text, const char **field)
 {
     const struct tok_text pair[2] = {{g->text.data, g->text.n}, {g->document.data, g->document.n}};
     *field = "embed.document";
+    if (mt->pair)
+        return rendered_pair(mt, g, pair, out, text);
     if (g->want_prompt_text)
         TRY(text_buf_append(text, g->text.data, g->text.n));
     TRY(tokenizer_encode_pair(mt->tok, pair, out, types));
+    if (!mt->modules.whole || mt->modules.n_types == 0)
+        return ST_OK;
     g->n_token_types = (uint32_t)out->n;
     g->token_types = *types;
+    return ST_OK;
+}
+
+enum status prompt_score(const struct model_text *mt, struct token_list *ids)
+{
+    if (!mt->modules.scores || mt->modules.whole)
+        return ST_OK;
+    while (ids->n && ids->ids[ids->n - 1] == mt->modules.pad_id)
+        ids->n--;
+    if (ids->n == 0)
+        FAIL(ST_RANGE, "there is no token but padding: it has no score");
     return ST_OK;
 }
 
@@ -231,6 +266,10 @@ enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, st
     TRY(sentence_modules_prompt(&mt->modules, name, &prompt));
     if (g->kind != PROMPT_TEXT || !prompt || !*prompt)
         return ST_OK;
+    if (mt->pair) {
+        g->pair_prompt = prompt;
+        return ST_OK;
+    }
     TRY(text_buf_append(text, prompt, strlen(prompt)));
     TRY(text_buf_append(text, g->text.data, g->text.n));
     g->text = (struct wire_text){text->data, text->len};

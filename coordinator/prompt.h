@@ -36,8 +36,12 @@ MUST_CHECK enum status prompt_pair(const struct model_text *mt, struct msg_gener
                                    struct token_list *out, uint32_t **types, struct text_buf *text,
                                    const char **field);
 
+/* Of a decoder's score: drops the padding tokens at the end, as the library does (transformers' classifiers).
+ * ST_RANGE: there are no others. */
+MUST_CHECK enum status prompt_score(const struct model_text *mt, struct token_list *ids);
+
 /* Of a request with `embed`: puts the model's prompt before g->text; the whole text is in `text`, which must
- * outlive g.  ST_UNSUPPORTED, ST_RANGE: the model gives no embeddings, or has no such prompt. */
+ * outlive g; of a pair that a template renders: sets g->pair_prompt.  ST_UNSUPPORTED, ST_RANGE: the model gives no embeddings, or has no such prompt. */
 MUST_CHECK enum status prompt_embed(const struct model_text *mt, struct msg_generate *g,
                                     struct text_buf *text, const char **field);
 

@@ -50,6 +50,8 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
         TRY(prompt_pair(mt, g, prompt, types, text, field));
     else
         TRY(prompt_ids(mt, g, prompt, text, field));
+    if (g->embed)
+        TRY(prompt_score(mt, prompt));
     const char *prompt_field = *field;
     TRY(model_answer_grammar(mt, g, text, grammar, field));
     if (grammar->len) {
@@ -80,7 +82,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     }
     if (g->resume)
         resume_fill(g);
-    if (g->kind == PROMPT_CHAT)
+    if (g->kind == PROMPT_CHAT || g->has_document)
         TRY(prompt_set_clock(&g->chat));
     enum status st = prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, check, field);
     if (st == ST_OK && g->resume)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats/sentence_folder.h"
 #include "worker/graphs.h"
 
 enum { MAX_EDITS = 16384 }; /* of a step; one with more is run in parts, not as a graph */
@@ -110,7 +111,8 @@ static enum status init_parts(struct rank_plan *p)
     TRY(set_sizes(p, mc));
     TRY(set_parts(p, mc));
     set_graphs(p);
-    TRY(sentence_modules_load(&p->modules, p->opt->model, mc, p->opt->embed));
+    TRY(sentence_modules_load(&p->modules, p->opt->model, mc,
+                              (struct modules_asked){p->opt->embed, p->opt->rerank}));
     if (mc->headless && !p->modules.present)
         FAIL(ST_UNSUPPORTED, "the model's files have no head and no modules.json: with --embed it "
                              "gives embeddings of the last token's state");

@@ -15,7 +15,7 @@
 #include "common/formats/config_fields.h"
 #include "common/formats/gguf_file.h"
 #include "common/formats/safetensors_index.h"
-#include "common/formats/sentence_modules.h"
+#include "common/formats/sentence_folder.h"
 #include "common/hex.h"
 #include "common/host.h"
 #include "common/log.h"
@@ -154,7 +154,7 @@ static enum status read_gguf(struct weights_digest *w, struct model_config *mc, 
 static enum status read_folder(struct weights_digest *w, struct model_config *mc, const char *dir)
 {
     TRY(model_config_load(mc, dir));
-    TRY(sentence_modules_load(&w->modules, dir, mc, false));
+    TRY(sentence_modules_load(&w->modules, dir, mc, (struct modules_asked){0}));
     TRY(list_folder(w, dir));
     return list_modules(w, dir);
 }

@@ -43,7 +43,42 @@ static const struct encoder roberta = {.head = {"classifier.dense", "classifier.
                                        .unused = roberta_unused,
                                        .after_padding = true};
 
+#define M "layers.#."
+
+/* The activation is of the first half of Wi. */
+static const struct tensor_rule modern_tensors[TN_N] = {
+    [TN_EMBED] = {"embeddings.tok_embeddings.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_EMBED_NORM] = NORM("embeddings.norm"),
+    [TN_ATTN_NORM] = NORM(M "attn_norm"),
+    [TN_Q] = {M "attn.Wqkv.weight", M "attn.Wqkv.bias", AX_Q, AX_HIDDEN, FUSED_QKV},
+    [TN_K] = {M "attn.Wqkv.weight", M "attn.Wqkv.bias", AX_KV, AX_HIDDEN, FUSED_QKV},
+    [TN_V] = {M "attn.Wqkv.weight", M "attn.Wqkv.bias", AX_KV, AX_HIDDEN, FUSED_QKV},
+    [TN_O] = MATRIX(M "attn.Wo", AX_HIDDEN, AX_Q),
+    [TN_FFN_NORM] = NORM(M "mlp_norm"),
+    [TN_GATE] = {M "mlp.Wi.weight", M "mlp.Wi.bias", AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_UP] = {M "mlp.Wi.weight", M "mlp.Wi.bias", AX_FFN, AX_HIDDEN, FUSED_GATE_UP},
+    [TN_DOWN] = MATRIX(M "mlp.Wo", AX_HIDDEN, AX_FFN),
+    [TN_FINAL_NORM] = NORM("final_norm"),
+};
+
+static const char *const modern_unused[] = {"head.", "decoder.", NULL};
+
+static const struct encoder modern = {.head = {"head.dense", "classifier"},
+                                      .head_norm = "head.norm",
+                                      .unused = modern_unused,
+                                      .pre_norm = true};
+
 const struct arch archs_of_encoders[] = {
+    {.name = "ModernBertModel",
+     .model_type = "modernbert",
+     .tensor = modern_tensors,
+     .encoder = &modern,
+     .prefix = "model.",
+     .layer_norm = true,
+     .local_rope = true,
+     .default_theta = 160000,
+     .default_local_theta = 10000,
+     .default_eps = 1e-5},
     {.name = "BertModel",
      .model_type = "bert",
      .tensor = bert_tensors,

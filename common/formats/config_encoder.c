@@ -1,4 +1,4 @@
-/* config.json of an encoder (BERT, RoBERTa).  A key that is neither read nor known to change nothing is
+/* config.json of an encoder (BERT, RoBERTa; config_modernbert.c has the sizes of ModernBERT).  A key that is neither read nor known to change nothing is
  * refused.  Called by model_config.c. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -8,9 +8,23 @@
 #include "common/formats/json_get.h"
 
 /* Keys that are read, with harmless NULL; then those of which only one value changes nothing. */
-static const struct key_row {
+struct key_row {
     const char *key, *harmless; /* JSON text */
-} keys[] = {
+};
+
+/* Of ModernBERT beside those of all. */
+static const struct key_row modern_keys[] = {
+    {"hidden_activation", NULL},     {"norm_eps", NULL},
+    {"attention_bias", NULL},        {"mlp_bias", NULL},
+    {"layer_types", NULL},           {"global_attn_every_n_layers", NULL},
+    {"local_attention", NULL},       {"global_rope_theta", NULL},
+    {"local_rope_theta", NULL},      {"rope_parameters", NULL},
+    {"rope_scaling", NULL},          {"classifier_pooling", NULL},
+    {"classifier_activation", NULL}, {"classifier_bias", NULL},
+    {"norm_bias", "false"},
+};
+
+static const struct key_row keys[] = {
     {"architectures", NULL},
     {"model_type", NULL},
     {"is_matryoshka", NULL},         /* sentence_modules.c */
@@ -80,12 +94,31 @@ static const char *const ignored[] = {
     "pooler_num_fc_layers",
     "pooler_size_per_head",
     "pooler_type",
+    "attention_dropout", /* ModernBERT's: of training, of its head for it, and of one implementation */
+    "embedding_dropout",
+    "mlp_dropout",
+    "initializer_cutoff_factor",
+    "decoder_bias",
+    "sparse_prediction",
+    "sparse_pred_ignore_index",
+    "deterministic_flash_attn",
+    "reference_compile",
+    "repad_logits_with_grad",
 };
 
 static bool is_ignored(const char *key)
 {
     for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
         if (strcmp(ignored[i], key) == 0)
+            return true;
+    return false;
+}
+
+static bool is_row(const struct key_row *row, size_t n, const char *key, const char *value)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(row[i].key, key) == 0 &&
+            (!row[i].harmless || strcmp(row[i].harmless, value) == 0))
             return true;
     return false;
 }
@@ -97,10 +130,10 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
         return ST_OK;
     if (!cJSON_PrintPreallocated((cJSON *)item, value, sizeof value, false))
         memcpy(value, "...", 4);
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (strcmp(keys[i].key, item->string) == 0 &&
-            (!keys[i].harmless || strcmp(keys[i].harmless, value) == 0))
-            return ST_OK;
+    bool modern = arch->encoder->pre_norm;
+    if (is_row(keys, ARRAY_LEN(keys), item->string, value) ||
+        (modern && is_row(modern_keys, ARRAY_LEN(modern_keys), item->string, value)))
+        return ST_OK;
     FAIL(ST_UNSUPPORTED, "%.100s = %s is not understood for %s, and it may change the result",
          item->string, value, arch->name);
 }
@@ -148,21 +181,21 @@ static enum status read_tables(struct model_config *mc, const cJSON *root)
 
 static enum status read_act(struct model_config *mc, const cJSON *root)
 {
-    const char *name = "gelu";
-    TRY(json_string(root, "hidden_act", &name));
+    const char *name = "gelu",
+               *key = mc->arch->encoder->pre_norm ? "hidden_activation" : "hidden_act";
+    TRY(json_string(root, key, &name));
     if (strcmp(name, "gelu") == 0)
         mc->act = MODEL_GELU;
     else if (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0)
         mc->act = MODEL_GELU_TANH;
     else
         FAIL(ST_UNSUPPORTED,
-             "hidden_act \"%.40s\" is not supported (gelu, gelu_new and gelu_pytorch_tanh are)",
-             name);
+             "%s \"%.40s\" is not supported (gelu, gelu_new and gelu_pytorch_tanh are)", key, name);
     return ST_OK;
 }
 
 /* The head's rows: as many as there are labels. */
-static enum status read_labels(struct model_config *mc, const cJSON *root)
+enum status config_labels_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *labels = json_member(root, "id2label");
     mc->n_labels = mc->classifier ? 2 : 0;
@@ -180,11 +213,14 @@ enum status config_encoder_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, root) TRY(check_key(item, mc->arch));
+    mc->headless = true;
+    TRY(read_act(mc, root));
+    if (mc->arch->encoder->pre_norm)
+        return config_modernbert_read(mc, root);
     TRY(read_sizes(mc, root));
     TRY(read_tables(mc, root));
     TRY(json_double(root, "layer_norm_eps", 0, 1, &mc->eps));
-    TRY(read_act(mc, root));
-    mc->headless = true;
+    mc->head_bias = true;
     mc->qkv_bias = mc->o_bias = mc->mlp_bias = true;
-    return read_labels(mc, root);
+    return config_labels_read(mc, root);
 }

@@ -98,6 +98,8 @@ const struct config_field config_fields[] = {
     NUMBERS(n_positions, FIELD_INT),
     NUMBERS(first_position, FIELD_INT),
     NUMBERS(pad_id, FIELD_INT),
+    NUMBERS(head_mean, FIELD_BOOL),
+    NUMBERS(head_bias, FIELD_BOOL),
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),

@@ -34,8 +34,14 @@ MUST_CHECK enum status config_latent_scale(struct model_config *mc, const struct
 void config_latent_sizes(struct model_config *mc);
 void config_latent_attn_scale(struct model_config *mc, double mscale_all);
 
+/* Of a class with a head for classification: n_labels. */
+MUST_CHECK enum status config_labels_read(struct model_config *mc, const struct cJSON *root);
+
 /* The configuration of an encoder, all of it but arch, classifier and dtype. */
 MUST_CHECK enum status config_encoder_read(struct model_config *mc, const struct cJSON *root);
+/* Its part for ModernBERT: all but the activation and what encoders share. */
+MUST_CHECK enum status config_modernbert_read(struct model_config *mc, const struct cJSON *root);
+
 /* Layers of gated delta nets: which, and their sizes; for the architectures that have them. */
 /* Bounds of the sizes of gated delta-net layers, and the bound of what they make together. */
 enum { DELTA_HEADS = 1 << 12, DELTA_HEAD = 1 << 10, DELTA_TAPS = 16, DELTA_STATE = 1 << 26 };

@@ -227,8 +227,11 @@ const struct key_row config_keys[] = {
     {"task_specific_params", IGNORED, NULL},
     {"problem_type", IGNORED, NULL},
     {"finetuning_task", IGNORED, NULL},
-    {"id2label", IGNORED, NULL},
+    {"id2label", IGNORED, NULL}, /* of a class with another head, as the next ones */
     {"label2id", IGNORED, NULL},
+    {"num_labels", IGNORED, NULL},
+    {"sentence_transformers", IGNORED, NULL}, /* cross_encoder.c */
+    {"sbert_ce_default_activation_function", IGNORED, NULL},
     {"is_decoder", IGNORED, NULL},
     {"torchscript", IGNORED, NULL},
     {"use_bfloat16", IGNORED, NULL},

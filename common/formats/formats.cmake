@@ -10,6 +10,7 @@ add_library(ingot_formats STATIC
   formats/arch_classic.c
   formats/model_config.c
   formats/config_encoder.c
+  formats/config_modernbert.c
   formats/config_experts.c
   formats/config_quant.c
   formats/config_quant_parts.c
@@ -33,7 +34,8 @@ add_library(ingot_formats STATIC
   formats/safetensors_index.c
   formats/config_load.c
   formats/generation.c
+  formats/sentence_folder.c
   formats/sentence_modules.c
   formats/cross_encoder.c)
 include(${CMAKE_CURRENT_LIST_DIR}/gguf.cmake OPTIONAL)
-target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)
+target_link_libraries(ingot_formats PUBLIC ingot_gguf ingot_json ingot_common ingot_flags PRIVATE PkgConfig::CJSON m)

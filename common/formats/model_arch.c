@@ -116,22 +116,26 @@ static const struct arch archs[] = {
     {.name = "LlamaForCausalLM",
      .model_type = "llama",
      .tensor = llama_tensors,
+     .score_head = true,
      .bias_option = true,
      .mlp_bias_option = true},
     {.name = "MistralForCausalLM",
      .model_type = "mistral",
      .tensor = llama_tensors,
+     .score_head = true,
      .window = WINDOW_ALL,
      .default_window = 4096},
     {.name = "Qwen2ForCausalLM",
      .model_type = "qwen2",
      .tensor = llama_tensors,
+     .score_head = true,
      .qkv_bias = true,
      .window = WINDOW_BY_LAYER,
      .default_window = 4096},
     {.name = "Qwen3ForCausalLM",
      .model_type = "qwen3",
      .tensor = llama_tensors,
+     .score_head = true,
      .qk_norm = true,
      .bias_option = true,
      .window = WINDOW_BY_LAYER,
@@ -161,6 +165,8 @@ static const struct arch archs[] = {
     {.name = "GemmaForCausalLM",
      .model_type = "gemma",
      .tensor = llama_tensors,
+     .score_head = true,
+     .pads_with_zero = true,
      .norm_plus_one = true,
      .scale_embed = true,
      .tanh_gelu = true,
@@ -169,6 +175,8 @@ static const struct arch archs[] = {
     {.name = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .tensor = gemma_tensors,
+     .score_head = true,
+     .pads_with_zero = true,
      .norm_plus_one = true,
      .scale_embed = true,
      .soft_caps = true,
@@ -372,14 +380,16 @@ static const struct arch *row_at(size_t i)
     return i < n_archs_of_encoders ? &archs_of_encoders[i] : NULL;
 }
 
-/* "BertForSequenceClassification" of "BertModel": classes that add a head to an encoder. */
+/* "BertForSequenceClassification" of "BertModel", "Qwen3ForSequenceClassification" of
+ * "Qwen3ForCausalLM": classes that have another head. */
 static bool is_headed_class(const char *name, const struct arch *of)
 {
-    static const char *const heads[] = {"ForMaskedLM", "ForPreTraining", CLASSIFIER_CLASS};
-    size_t n = strlen(of->name) - strlen("Model");
-    if (!of->encoder || strncmp(name, of->name, n) != 0)
+    static const char *const heads[] = {CLASSIFIER_CLASS, "ForMaskedLM", "ForPreTraining"};
+    size_t n = strlen(of->name) - strlen(of->encoder ? "Model" : "ForCausalLM");
+    size_t n_heads = of->encoder ? ARRAY_LEN(heads) : 1;
+    if ((!of->encoder && !of->score_head) || strncmp(name, of->name, n) != 0)
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+    for (size_t i = 0; i < n_heads; i++)
         if (strcmp(name + n, heads[i]) == 0)
             return true;
     return false;

@@ -47,7 +47,7 @@ static enum status find_arch(struct model_config *mc, const cJSON *root, const c
     if (!mc->arch)
         FAIL(ST_UNSUPPORTED, "the architecture %.100s is not supported (%s are)",
              list->child->valuestring, arch_names(names));
-    mc->classifier = mc->arch->encoder && arch_is_classifier(list->child->valuestring);
+    mc->classifier = arch_is_classifier(list->child->valuestring);
     return ST_OK;
 }
 
@@ -513,6 +513,17 @@ static enum status read_encoder(struct model_config *mc, const cJSON *root)
     return model_config_check(mc);
 }
 
+/* A decoder with a head for classification, which has no other one. */
+static enum status read_classifier(struct model_config *mc, const cJSON *root)
+{
+    if (!mc->classifier)
+        return ST_OK;
+    mc->headless = true;
+    mc->pad_id = mc->arch->pads_with_zero && !cJSON_HasObjectItem(root, "pad_token_id") ? 0 : -1;
+    TRY(json_i32(root, "pad_token_id", -1, INT32_MAX, &mc->pad_id));
+    return config_labels_read(mc, root);
+}
+
 static enum status read_config(struct model_config *mc, const cJSON *outer)
 {
     const cJSON *root;
@@ -545,6 +556,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
     TRY(read_ids(mc, outer, root));
+    TRY(read_classifier(mc, root));
     return model_config_check(mc);
 }
 

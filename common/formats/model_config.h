@@ -211,6 +211,10 @@ struct encoder {
     const char *head[2];
     const char *const
         *unused; /* beginnings of names of tensors for training alone; NULL ends them */
+    /* Norms are before attention and feed-forward, of which layer 0 has the second alone, and behind the last layer;
+     * RoPE in place of learned positions.  A classifier's first matrix has GELU and then a norm behind it. */
+    bool pre_norm;
+    const char *head_norm; /* its name without ".weight" */
     bool
         after_padding; /* position 0 has the row of TN_POSITIONS behind that of the padding token's id */
 };
@@ -231,6 +235,10 @@ struct arch {
     const struct encoder *encoder;    /* NULL: a decoder */
     const struct config_names *names; /* NULL: Llama's, and n_kv and d_head are said beside them */
     const char *prefix;               /* of the tensors' names in some files; NULL: none */
+    /* of a decoder: the class for classification has one matrix, "score", over the state of the last
+     * token that is not the padding token */
+    bool score_head;
+    bool pads_with_zero;       /* and that token is 0 when config.json does not say it */
     const struct arch *single; /* of joined experts: the same with a tensor for each; or NULL */
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
@@ -387,12 +395,16 @@ struct model_config {
     bool
         headless; /* the files have no head (found by the loader): the model gives embeddings alone */
     bool wrapped;        /* the text part of a multi-modal model, whose tensors have other names */
-    bool classifier;     /* an encoder with a head for classification: it gives scores */
+    bool classifier;     /* it has a head for classification in place of others: it gives scores */
     int32_t n_labels;    /* of that head */
+    bool head_mean;      /* of an encoder's: it reads the mean of the states, else the first */
+    bool head_bias;      /* of an encoder's: its first matrix has a bias */
     int32_t n_types;     /* of an encoder's tokens; 0: tokens have no types */
     int32_t n_positions; /* rows of TN_POSITIONS; 0: there is none */
     int32_t first_position; /* the row of position 0 */
-    int32_t pad_id;         /* of an encoder: the padding token, which has no position; -1: none */
+    /* The padding token, -1: none; of an encoder: it has no position; of a decoder's classifier: at the
+     * end of a text it does not count. */
+    int32_t pad_id;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm;  /* norms of q and k */
     bool parallel; /* arch->parallel, or what the file says */

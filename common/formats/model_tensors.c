@@ -196,6 +196,8 @@ bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t l
         return false;
     if (!has_kind(mc, id, layer))
         return false;
+    if (id == TN_ATTN_NORM && layer == 0 && mc->arch->encoder && mc->arch->encoder->pre_norm)
+        return false;
     return model_has(mc, id);
 }
 

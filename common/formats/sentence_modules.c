@@ -5,13 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "common/formats/cross_encoder.h"
 #include "common/formats/json_get.h"
-#include "common/mapped_file.h"
 
-enum { MAX_PROMPTS = 1024, PATH_SIZE = 4096 };
+enum { MAX_PROMPTS = 1024 };
 
 /* ---- modules.json ---- */
 
@@ -41,7 +38,7 @@ static enum status add_module(struct sentence_modules *out, enum module_kind kin
 
 /* Module i of the list. */
 static enum status read_module(struct sentence_modules *out, int i, const cJSON *item,
-                               char pooling[MODULE_PATH])
+                               char second[MODULE_PATH])
 {
     const char *type = "", *path = "";
     TRY(json_need(item, "type"));
@@ -59,21 +56,26 @@ static enum status read_module(struct sentence_modules *out, int i, const cJSON 
                  path);
         return ST_OK;
     }
-    if (strcmp(name, "Pooling") == 0 && i == 1) {
-        snprintf(pooling, MODULE_PATH, "%s", path);
+    bool score = strcmp(name, "LogitScore") == 0;
+    if ((strcmp(name, "Pooling") == 0 || score) && i == 1) {
+        snprintf(second, MODULE_PATH, "%s", path);
+        out->scores = score;
+        out->present = true;
         return ST_OK;
     }
-    if (strcmp(name, "Normalize") == 0 && i > 1)
+    if (strcmp(name, "Normalize") == 0 && i > 1 && !out->scores)
         return add_module(out, MODULE_NORMALIZE, path);
-    if (strcmp(name, "Dense") == 0 && i > 1)
+    if (strcmp(name, "Dense") == 0 && i > 1 && !out->scores)
         return add_module(out, MODULE_DENSE, path);
-    FAIL(ST_UNSUPPORTED,
-         "%.100s is not supported as module %d: Transformer, Pooling, then Dense and Normalize are",
-         type, i);
+    FAIL(
+        ST_UNSUPPORTED,
+        "%.100s is not supported as module %d: Transformer, Pooling, then Dense and Normalize are, "
+        "and Transformer, LogitScore",
+        type, i);
 }
 
 enum status sentence_modules_parse(struct sentence_modules *out, const void *text, size_t n,
-                                   char pooling[MODULE_PATH])
+                                   char second[MODULE_PATH])
 {
     static const char what[] = "modules.json";
     const cJSON *item;
@@ -88,7 +90,7 @@ enum status sentence_modules_parse(struct sentence_modules *out, const void *tex
     }
     cJSON_ArrayForEach(item, root)
     {
-        st = cJSON_IsObject(item) ? read_module(out, i++, item, pooling)
+        st = cJSON_IsObject(item) ? read_module(out, i++, item, second)
                                   : status_fail(ST_FORMAT, __FILE__, __LINE__, "not an object");
         if (st != ST_OK)
             break;
@@ -96,9 +98,8 @@ enum status sentence_modules_parse(struct sentence_modules *out, const void *tex
     cJSON_Delete(root);
     if (st != ST_OK)
         FAIL(st, "%s: %s", what, status_text());
-    if (i < 2)
-        FAIL(ST_UNSUPPORTED, "%s: %d modules: Transformer and Pooling are needed", what, i);
-    out->present = true;
+    if (i == 0)
+        FAIL(ST_UNSUPPORTED, "%s: 0 modules: Transformer and Pooling are needed", what);
     return ST_OK;
 }
 
@@ -290,12 +291,19 @@ static enum status add_prompt(struct sentence_modules *out, const cJSON *item)
 static enum status read_prompts(struct sentence_modules *out, const cJSON *root)
 {
     const cJSON *prompts, *item;
-    const char *name = NULL, *type = "SentenceTransformer";
+    const char *wanted = out->scores ? "CrossEncoder" : "SentenceTransformer";
+    const char *name = NULL, *act = NULL, *type = wanted;
     if (!cJSON_IsObject(root))
         FAIL(ST_FORMAT, "not an object");
     TRY(json_string(root, "model_type", &type));
-    if (strcmp(type, "SentenceTransformer") != 0)
-        FAIL(ST_UNSUPPORTED, "model_type %.60s is not supported", type);
+    if (strcmp(type, wanted) != 0)
+        FAIL(ST_UNSUPPORTED, "model_type %.60s is not supported for these modules (%s is)", type,
+             wanted);
+    TRY(json_string(root, "activation_fn", &act));
+    if (out->scores && act) {
+        TRY(sentence_score_act(&out->act, act));
+        out->act_said = true;
+    }
     if ((prompts = json_member(root, "prompts"))) {
         int n = cJSON_IsObject(prompts) ? cJSON_GetArraySize(prompts) : -1;
         if (n < 0 || n > MAX_PROMPTS)
@@ -326,7 +334,61 @@ enum status sentence_prompts_parse(struct sentence_modules *out, const void *tex
     return ST_OK;
 }
 
+enum status sentence_score_act(enum dense_act *out, const char *name)
+{
+    static const struct {
+        const char *name;
+        enum dense_act act;
+    } acts[] = {{"torch.nn.modules.activation.Sigmoid", DENSE_SIGMOID},
+                {"torch.nn.modules.linear.Identity", DENSE_IDENTITY}};
+    for (size_t i = 0; i < ARRAY_LEN(acts); i++)
+        if (strcmp(name, acts[i].name) == 0) {
+            *out = acts[i].act;
+            return ST_OK;
+        }
+    FAIL(ST_UNSUPPORTED, "the activation function %.100s of a reranker is not supported", name);
+}
+
 /* ---- the Transformer's own ---- */
+
+/* Of apply_chat_template only add_generation_prompt; nothing else that changes tokens. */
+static enum status read_processing(struct sentence_modules *out, const cJSON *root)
+{
+    const cJSON *kwargs = json_member(root, "processing_kwargs"), *of, *item;
+    if (kwargs && !cJSON_IsObject(kwargs))
+        FAIL(ST_FORMAT, "processing_kwargs must be an object");
+    cJSON_ArrayForEach(of, kwargs)
+    {
+        bool chat = strcmp(of->string, "chat_template") == 0;
+        cJSON_ArrayForEach(item, of)
+        {
+            if (!chat || !item->string || strcmp(item->string, "add_generation_prompt") != 0)
+                FAIL(ST_UNSUPPORTED, "processing_kwargs.%.60s.%.60s is not supported", of->string,
+                     item->string ? item->string : "?");
+            TRY(json_bool(of, "add_generation_prompt", &out->generation_prompt));
+        }
+    }
+    return ST_OK;
+}
+
+/* Files from before there was a modality_config are of texts. */
+static enum status read_modalities(struct sentence_modules *out, const cJSON *root)
+{
+    const cJSON *config = json_member(root, "modality_config");
+    const cJSON *message = config ? json_member(config, "message") : NULL;
+    const char *form = "auto";
+    if ((config && !cJSON_IsObject(config)) || (message && !cJSON_IsObject(message)))
+        FAIL(ST_FORMAT, "modality_config must be an object of objects");
+    out->pair = message ? PAIR_MESSAGES : PAIR_JOINED;
+    if (message)
+        TRY(json_string(message, "format", &form));
+    if (strcmp(form, "auto") == 0)
+        return ST_OK;
+    if (strcmp(form, "flat") != 0 && strcmp(form, "structured") != 0)
+        FAIL(ST_UNSUPPORTED, "the message format %.60s is not supported", form);
+    out->message = *form == 'f' ? MESSAGE_TEXT : MESSAGE_PARTS;
+    return ST_OK;
+}
 
 static enum status read_transformer(struct sentence_modules *out, const cJSON *root)
 {
@@ -338,8 +400,13 @@ static enum status read_transformer(struct sentence_modules *out, const cJSON *r
     if (lower)
         FAIL(ST_UNSUPPORTED, "do_lower_case true is not supported");
     TRY(json_string(root, "transformer_task", &task));
-    if (strcmp(task, "feature-extraction") != 0)
-        FAIL(ST_UNSUPPORTED, "transformer_task %.60s is not supported", task);
+    bool of_scores =
+        strcmp(task, out->present ? "text-generation" : "sequence-classification") == 0;
+    if (strcmp(task, "feature-extraction") != 0 && !(out->scores && of_scores))
+        FAIL(ST_UNSUPPORTED, "transformer_task %.60s is not supported here", task);
+    TRY(read_processing(out, root));
+    if (out->scores)
+        TRY(read_modalities(out, root));
     return json_i32(root, "max_seq_length", 1, INT32_MAX, &out->max_tokens);
 }
 
@@ -386,155 +453,6 @@ enum status sentence_cuts_parse(struct sentence_modules *out, const void *text, 
     return ST_OK;
 }
 
-/* ---- a folder ---- */
-
-/* *found false: there is no such file. */
-static enum status open_file(struct mapped_file *f, const char *dir, const char *sub,
-                             const char *name, bool *found)
-{
-    char path[PATH_SIZE];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s%s%s", dir, sub, *sub ? "/" : "", name) >=
-        sizeof path)
-        FAIL(ST_RANGE, "the model's path is too long");
-    enum status st = mapped_file_open(f, path);
-    *found = st == ST_OK;
-    return st == ST_NOT_FOUND ? ST_OK : st;
-}
-
-/* The modules' own files; the dimensions must follow each other. */
-static enum status load_modules(struct sentence_modules *out, const char *dir)
-{
-    for (int32_t i = 0; i < out->n_modules; i++) {
-        struct module *m = &out->module[i];
-        struct mapped_file f;
-        bool found;
-        TRY(open_file(&f, dir, m->path, "config.json", &found));
-        if (!found && m->kind == MODULE_DENSE)
-            FAIL(ST_NOT_FOUND, "modules.json names %s, which has no config.json", m->path);
-        if (!found || (m->kind == MODULE_NORMALIZE && !*m->path))
-            continue; /* a Normalize of the model's own folder: config.json is the model's */
-        enum status st = sentence_module_parse(m, f.data, f.size);
-        mapped_file_close(&f);
-        TRY(st);
-        if (m->kind == MODULE_NORMALIZE)
-            continue;
-        if (m->in != out->dim)
-            FAIL(ST_FORMAT, "%s/config.json: in_features is %d, its input has %d components",
-                 m->path, m->in, out->dim);
-        out->dim = m->out;
-    }
-    return ST_OK;
-}
-
-static enum status load_optional(struct sentence_modules *out, const char *dir)
-{
-    static const struct {
-        const char *name;
-        enum status (*parse)(struct sentence_modules *, const void *, size_t);
-    } files[] = {
-        {"config_sentence_transformers.json", sentence_prompts_parse},
-        {"sentence_bert_config.json", sentence_transformer_parse},
-        {"config.json", sentence_cuts_parse},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        struct mapped_file f;
-        bool found;
-        TRY(open_file(&f, dir, "", files[i].name, &found));
-        if (!found)
-            continue;
-        enum status st = files[i].parse(out, f.data, f.size);
-        mapped_file_close(&f);
-        TRY(st);
-    }
-    return ST_OK;
-}
-
-static enum status load_folder(struct sentence_modules *out, const char *dir, int32_t hidden)
-{
-    struct mapped_file f;
-    char pooling[MODULE_PATH];
-    bool found;
-    TRY(open_file(&f, dir, "", "modules.json", &found));
-    if (!found)
-        return ST_OK;
-    enum status st = sentence_modules_parse(out, f.data, f.size, pooling);
-    mapped_file_close(&f);
-    TRY(st);
-    TRY(open_file(&f, dir, pooling, "config.json", &found));
-    if (!found)
-        FAIL(ST_NOT_FOUND, "modules.json names %s, which has no config.json", pooling);
-    st = sentence_pooling_parse(out, f.data, f.size, hidden);
-    mapped_file_close(&f);
-    TRY(st);
-    TRY(load_modules(out, dir));
-    return load_optional(out, dir);
-}
-
-/* Without modules.json. */
-static enum status use_defaults(struct sentence_modules *out, const struct model_config *mc)
-{
-    out->present = true;
-    out->dim = mc->hidden;
-    if (mc->arch->encoder)
-        return take_pool(out, POOL_MEAN);
-    TRY(take_pool(out, POOL_LAST));
-    return add_module(out, MODULE_NORMALIZE, "");
-}
-
-/* A reranker's score, as modules behind the first token's state: the two matrices of its head. */
-static enum status use_classifier(struct sentence_modules *out, const char *dir,
-                                  const struct model_config *mc)
-{
-    const struct encoder *e = mc->arch->encoder;
-    bool sigmoid;
-    TRY(cross_encoder_load(&sigmoid, dir, mc));
-    *out = (struct sentence_modules){
-        .present = true,
-        .scores = true,
-        .prefix = mc->arch->prefix,
-        .n_pools = 1,
-        .pool = {POOL_CLS},
-        .n_modules = 2,
-        .module = {{.kind = MODULE_DENSE,
-                    .act = DENSE_TANH,
-                    .bias = true,
-                    .in = mc->hidden,
-                    .out = mc->hidden,
-                    .tensor = e->head[0]},
-                   {.kind = MODULE_DENSE,
-                    .act = sigmoid ? DENSE_SIGMOID : DENSE_IDENTITY,
-                    .bias = true,
-                    .in = mc->hidden,
-                    .out = 1,
-                    .tensor = e->head[1]}},
-        .dim = 1,
-        .default_prompt = -1,
-    };
-    return ST_OK;
-}
-
-enum status sentence_modules_load(struct sentence_modules *out, const char *model,
-                                  const struct model_config *mc, bool embed)
-{
-    struct stat sb;
-    enum status st = ST_OK;
-    *out = (struct sentence_modules){.default_prompt = -1};
-    if (model && stat(model, &sb) == 0 && S_ISDIR(sb.st_mode))
-        st = load_folder(out, model, mc->hidden);
-    if (st != ST_OK) {
-        sentence_modules_free(out);
-        return st;
-    }
-    if (mc->classifier) {
-        sentence_modules_free(out); /* the head's score is what it gives */
-        TRY(use_classifier(out, model, mc));
-    }
-    out->whole = mc->arch->encoder != NULL;
-    out->n_types = mc->n_types;
-    out->pad_id = mc->pad_id;
-    return out->present || !(embed || out->whole) ? ST_OK : use_defaults(out, mc);
-}
-
 void sentence_modules_free(struct sentence_modules *m)
 {
     for (uint32_t i = 0; i < m->n_prompts; i++) {
@@ -574,6 +492,8 @@ size_t sentence_modules_text(const struct sentence_modules *m, char out[MODULES_
         const struct module *o = &m->module[i];
         n += (size_t)snprintf(out + n, MODULES_TEXT - n, "module %d %d %d %d %d\n", (int)o->kind,
                               (int)o->act, o->bias, o->in, o->out);
+        if (o->of_rows)
+            n += (size_t)snprintf(out + n, MODULES_TEXT - n, "rows %d %d\n", o->row[0], o->row[1]);
     }
     return n;
 }

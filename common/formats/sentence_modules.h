@@ -23,7 +23,7 @@ enum pooling {
 
 enum dense_act { DENSE_IDENTITY, DENSE_TANH, DENSE_RELU, DENSE_SIGMOID, DENSE_GELU };
 
-enum module_kind { MODULE_DENSE, MODULE_NORMALIZE };
+enum module_kind { MODULE_DENSE, MODULE_NORMALIZE, MODULE_LAYER_NORM };
 
 /* A module behind the pooling. */
 struct module {
@@ -32,9 +32,27 @@ struct module {
     enum dense_act act;
     bool bias;
     int32_t in, out;
-    const char
-        *tensor; /* of a classifier's head, in the model's files, without ".weight"; else NULL */
+    double eps; /* LayerNorm: of tensor, without a bias */
+    /* Of the model's own files, without ".weight" and ".bias"; else NULL, and path has the module's. */
+    const char *tensor;
+    bool of_rows; /* the weight is row[0] of that tensor, less row[1] unless that is -1 */
+    int32_t row[2];
     char path[MODULE_PATH]; /* of its folder in the model's */
+};
+
+/* How a reranker's query and document become one text. */
+enum pair_form {
+    PAIR_JOINED,   /* as the tokenizer's post-processor says */
+    PAIR_MESSAGES, /* by the chat template, as messages of the roles "query" and "document" */
+    PAIR_BY_FILES, /* PAIR_MESSAGES where the model has a chat template, else PAIR_JOINED */
+    PAIR_QWEN3,    /* as PAIR_MESSAGES, by the template of Qwen3-Reranker's model card */
+};
+
+/* The content of such a message. */
+enum message_form {
+    MESSAGE_BY_TEMPLATE, /* as the template's text shows */
+    MESSAGE_TEXT,
+    MESSAGE_PARTS, /* [{"type": "text", "text": ...}] */
 };
 
 struct sentence_prompt {
@@ -42,13 +60,20 @@ struct sentence_prompt {
 };
 
 struct sentence_modules {
-    bool present;       /* the model gives embeddings */
-    bool scores;        /* it is a reranker: an "embedding" is one score, of a pair of texts */
+    bool present;        /* the model gives embeddings */
+    bool scores;         /* it is a reranker: an "embedding" is one score, of a pair of texts */
+    enum pair_form pair; /* of a reranker, with the next four */
+    enum message_form message;
+    bool generation_prompt; /* behind the messages */
+    bool act_said;
+    enum dense_act act; /* behind the score, where the folder says it beside config.json */
     const char *prefix; /* of names in the model's files, for module.tensor */
     bool whole;         /* it is an encoder: a text is one step */
     int32_t n_types;    /* of its tokens, 0: they have none */
-    int32_t pad_id;     /* a token that it does not take; -1: none */
-    int32_t n_pools;    /* at least one */
+    int32_t
+        pad_id; /* an encoder: a token that it does not take; else: at the end of a pair it does not
+                           count; -1: none */
+    int32_t n_pools;           /* at least one */
     enum pooling pool[POOL_N]; /* their vectors are concatenated in this order */
     int32_t n_modules;         /* behind the pooling */
     struct module module[MAX_MODULES];
@@ -61,17 +86,12 @@ struct sentence_modules {
     int32_t default_prompt;         /* -1: none */
 };
 
-/* model: a folder or a .gguf file, or NULL (none); mc: its configuration.  A decoder without modules.json is not
- * present, unless `embed` asks for it: then the last token's state is normalised.  An encoder without modules.json
- * gives the mean of its states, as in the library.
- * ST_UNSUPPORTED, ST_FORMAT, ST_RANGE name the file and the field. */
-MUST_CHECK enum status sentence_modules_load(struct sentence_modules *out, const char *model,
-                                             const struct model_config *mc, bool embed);
 void sentence_modules_free(struct sentence_modules *m);
 
-/* The parsers of the files; what names the text in errors. */
+/* The parsers of the files; what names the text in errors.  second: the folder of the module behind Transformer, which
+ * is Pooling, or LogitScore where out->scores is set; a list of Transformer alone leaves out->present false. */
 MUST_CHECK enum status sentence_modules_parse(struct sentence_modules *out, const void *text,
-                                              size_t n, char pooling[MODULE_PATH]);
+                                              size_t n, char second[MODULE_PATH]);
 MUST_CHECK enum status sentence_pooling_parse(struct sentence_modules *out, const void *text,
                                               size_t n, int32_t hidden);
 MUST_CHECK enum status sentence_module_parse(struct module *out, const void *text, size_t n);
@@ -81,6 +101,9 @@ MUST_CHECK enum status sentence_transformer_parse(struct sentence_modules *out, 
                                                   size_t n);
 MUST_CHECK enum status sentence_cuts_parse(struct sentence_modules *out, const void *text,
                                            size_t n);
+
+/* The function behind a reranker's score, by its name in Python.  ST_UNSUPPORTED. */
+MUST_CHECK enum status sentence_score_act(enum dense_act *out, const char *name);
 
 bool sentence_modules_pools(const struct sentence_modules *m, enum pooling mode);
 /* Which rows of the final states an embedding needs. */

@@ -184,6 +184,7 @@ struct msg_generate {
     uint32_t dimensions;             /* of the embedding; 0: all */
     bool has_document;               /* of a reranker: the prompt is a query */
     struct wire_text document;
+    const char *pair_prompt;     /* set by prompt_embed: the system message of a pair; NULL: none */
     uint32_t n_token_types;      /* n_tokens, or 0: they are all 0 */
     const uint32_t *token_types; /* [n_token_types] of an encoder's tokens */
 };

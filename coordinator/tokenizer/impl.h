@@ -173,8 +173,9 @@ struct tokenizer {
     struct matcher raw_added, norm_added;
     int32_t *head, *tail; /* what the post-processor puts before and after */
     size_t n_head, n_tail;
-    struct pair_piece *pair; /* [n_pair] how it joins two texts; 0: it does not say */
+    struct pair_piece *pair; /* [n_pair] how it joins two texts; 0: one behind the other */
     size_t n_pair;
+    bool odd_pair; /* it does so in a way that is not supported */
     struct decoder decoder;
     struct tokenizer_specials specials;
     char describe[128];

@@ -5,11 +5,11 @@
 #include "coordinator/tokenizer/impl.h"
 
 /* out and types have room for all. */
-static void join(const struct tokenizer *t, const struct token_list text[2], struct token_list *out,
-                 uint32_t *types)
+static void join(const struct pair_piece *pair, size_t n_pair, const struct token_list text[2],
+                 struct token_list *out, uint32_t *types)
 {
-    for (size_t i = 0; i < t->n_pair; i++) {
-        const struct pair_piece *p = &t->pair[i];
+    for (size_t i = 0; i < n_pair; i++) {
+        const struct pair_piece *p = &pair[i];
         size_t n = p->id >= 0 ? 1 : text[p->text].n;
         for (size_t k = 0; k < n; k++) {
             types[out->n] = p->type;
@@ -21,7 +21,11 @@ static void join(const struct tokenizer *t, const struct token_list text[2], str
 static enum status join_all(const struct tokenizer *t, const struct token_list text[2],
                             struct token_list *out, uint32_t **types)
 {
-    size_t n = t->n_pair + text[0].n + text[1].n;
+    /* where the post-processor says nothing of pairs, HuggingFace's tokenizers do the same */
+    static const struct pair_piece plain[] = {{-1, 0, 0}, {-1, 1, 1}};
+    const struct pair_piece *pair = t->n_pair ? t->pair : plain;
+    size_t n_pair = t->n_pair ? t->n_pair : ARRAY_LEN(plain);
+    size_t n = n_pair + text[0].n + text[1].n;
     int32_t *ids = realloc(out->ids, n * sizeof *ids);
     if (!ids)
         FAIL(ST_NOMEM, "no memory for %zu tokens", n);
@@ -31,7 +35,7 @@ static enum status join_all(const struct tokenizer *t, const struct token_list t
     *types = malloc(n * sizeof **types);
     if (!*types)
         FAIL(ST_NOMEM, "no memory for the types of %zu tokens", n);
-    join(t, text, out, *types);
+    join(pair, n_pair, text, out, *types);
     return ST_OK;
 }
 
@@ -41,8 +45,8 @@ enum status tokenizer_encode_pair(const struct tokenizer *t, const struct tok_te
     struct token_list part[2] = {{0}, {0}};
     enum status st = ST_OK;
     *types = NULL;
-    if (t->n_pair == 0)
-        FAIL(ST_UNSUPPORTED, "this model's tokenizer does not say how two texts are joined");
+    if (t->odd_pair)
+        FAIL(ST_UNSUPPORTED, "this model's tokenizer does not join two texts as they are");
     for (int i = 0; st == ST_OK && i < 2; i++)
         st = tokenizer_encode(t, text[i].data, text[i].len, 0, &part[i]);
     if (st == ST_OK)

@@ -112,7 +112,7 @@ static enum status add_special_pieces(struct tokenizer *t, const cJSON *special,
     return ST_OK;
 }
 
-/* Texts A and B must be there once; a template without a pair leaves the tokenizer without one. */
+/* Texts A and B must be there once; one without a pair joins them as they are. */
 static enum status load_pair_template(struct tokenizer *t, const cJSON *j)
 {
     const cJSON *pair = field(j, "pair"), *piece;
@@ -135,6 +135,7 @@ static enum status load_pair_template(struct tokenizer *t, const cJSON *j)
         free(t->pair);
         t->pair = NULL;
         t->n_pair = 0;
+        t->odd_pair = true;
     }
     return ST_OK;
 }

@@ -88,7 +88,7 @@ MUST_CHECK enum status tokenizer_encode_marked(const struct tokenizer *t, const 
                                                struct token_list *out);
 
 /* A pair of texts as the post-processor joins them; types: [out->n] of the tokens, freed by the caller.
- * ST_UNSUPPORTED: the tokenizer says nothing of pairs.  Otherwise as tokenizer_encode. */
+ * ST_UNSUPPORTED: it does not have each of the texts once.  Otherwise as tokenizer_encode. */
 MUST_CHECK enum status tokenizer_encode_pair(const struct tokenizer *t,
                                              const struct tok_text text[2], struct token_list *out,
                                              uint32_t **types);

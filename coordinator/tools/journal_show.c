@@ -477,7 +477,7 @@ static enum status open_model(struct journal_show *s, const char *path)
     if (!path)
         return ST_OK;
     TRY(text_digest(path, &s->has_text_digest, s->text_digest));
-    return model_text_open(&s->model, path, path, false);
+    return model_text_open(&s->model, path, path, (struct modules_asked){0});
 }
 
 enum status journal_show_open(struct journal_show **out, const struct show_config *cfg)

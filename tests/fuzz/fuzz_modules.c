@@ -19,7 +19,9 @@ static void modules(const uint8_t *text, size_t n)
     char pooling[MODULE_PATH], numbers[MODULES_TEXT];
     if (sentence_modules_parse(&m, text, n, pooling) != ST_OK)
         return;
-    must(m.present && m.n_modules >= 0 && m.n_modules <= MAX_MODULES);
+    must(m.n_modules >= 0 && m.n_modules <= MAX_MODULES && (m.present || !m.n_modules));
+    if (!m.present)
+        return;
     must(strlen(pooling) < MODULE_PATH && !strstr(pooling, "..") && pooling[0] != '/');
     must(sentence_modules_text(&m, numbers) < MODULES_TEXT);
 }
@@ -48,8 +50,10 @@ static void prompts(const uint8_t *text, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct sentence_modules m = {.dim = 64};
-    bool sigmoid;
+    struct sentence_modules m = {.dim = 64, .scores = size > 1 && data[1] % 2};
+    enum dense_act act = DENSE_SIGMOID;
+    int32_t row[2];
+    static const char *const words[] = {"yes", "no"};
     struct module module = {.kind = size && data[0] == 'd' ? MODULE_DENSE : MODULE_NORMALIZE};
     if (size == 0)
         return 0;
@@ -79,9 +83,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             must(m.n_cuts >= 0 && m.n_cuts <= MAX_CUTS);
         break;
     case 'e':
-        sigmoid = true;
-        if (cross_encoder_act(&sigmoid, text, n) != ST_OK)
-            must(sigmoid);
+        if (cross_encoder_act(&act, text, n) != ST_OK)
+            must(act == DENSE_SIGMOID);
+        break;
+    case 'l':
+        if (cross_encoder_logits_parse(row, text, n, 100) == ST_OK)
+            must(row[0] >= 0 && row[0] < 100 && row[1] >= -1 && row[1] < 100);
+        break;
+    case 'w':
+        if (cross_encoder_words(words, row, 2, text, n) == ST_OK)
+            must(row[0] >= 0 && row[1] >= 0);
         break;
     default:
         break;

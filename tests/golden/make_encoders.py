@@ -1,7 +1,7 @@
 """Writes tests/golden/encoders: tiny random encoders as repositories store them, and the embeddings that
 sentence-transformers computes from them.
 
-    python3 make_encoders.py          # needs torch, transformers, sentence-transformers, tokenizers
+    python3 make_encoders.py [NAME ...]     # needs torch, transformers, sentence-transformers, tokenizers; NAMEs alone
 
 NAME has a whole folder; expected.json for each NAME the rows: text or tokens with token_types, the ids that the
 library gives to the model, and the vector (float32).  For each option of a row of MODELS a control runs transformers
@@ -11,6 +11,7 @@ without it, and its vectors must differ by more than 1e-2 of the greatest compon
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import sentence_transformers
@@ -18,7 +19,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM,
+from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, ModernBertConfig,
+                          ModernBertForMaskedLM, ModernBertForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM,
                           RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification, XLMRobertaModel)
 
 OUT = pathlib.Path(__file__).parent / "encoders"
@@ -91,6 +93,8 @@ def randomize(model, seed):
         norm = "LayerNorm" in name or "norm" in name
         scale = 0.3 if norm or name.endswith("bias") else 0.9 if any(k in name for k in SHARP) else 0.25
         p.data = torch.randn(p.shape, generator=g) * scale + (1.0 if norm and name.endswith("weight") else 0.0)
+        if "Wqkv" in name:  # values are as other matrices
+            p.data[-p.shape[0] // 3:] *= 0.3
     return model.eval()
 
 
@@ -215,6 +219,46 @@ def roberta(name, tokenizer, config, cls, pooling, unit, headed=None, seed=1, pa
     return rows
 
 
+def modernbert(name, pooling, unit, headed=False, seed=1, then=None, **options):
+    """Layers with a window between global ones, a RoPE for each kind; then: keys of config.json as older files have them."""
+    tok, vocab = wordpiece()
+    path = OUT / name
+    cfg = ModernBertConfig(**(MODERN | dict(vocab_size=vocab) | options))
+    whole = randomize(ModernBertForMaskedLM(cfg) if headed else ModernBertModel(cfg), seed)
+    whole.save_pretrained(path)
+    tok.save_pretrained(path)
+    if then:
+        saved = json.loads((path / "config.json").read_text())
+        write(path / "config.json", {k: v for k, v in (saved | then).items() if v is not None})
+    modules(path, pooling, ["Normalize"] if unit else [])
+    base = whole.model if headed else whole
+    rows = rows_of(name, base, pooling, unit, 64, 1)
+    ids, want = rows[1]["tokens"], rows[1]["embedding"]
+
+    def other(**changes):
+        m = ModernBertModel(ModernBertConfig(**(MODERN | dict(vocab_size=vocab) | options | changes)))
+        m.load_state_dict(base.state_dict(), strict=False)
+        control(name, changes, m.eval(), ids, pooling, unit, want)
+
+    other(local_attention=12)
+    other(layer_types=["full_attention"] * 4)
+    other(layer_types=["sliding_attention", "full_attention", "full_attention", "sliding_attention"])
+    other(rope_parameters=ROPES | {"full_attention": ROPES["sliding_attention"]})
+    other(rope_parameters=ROPES | {"sliding_attention": ROPES["full_attention"]})
+    other(norm_eps=0.5)
+    other(hidden_activation="relu")
+    return rows
+
+
+ROPES = {"full_attention": {"rope_type": "default", "rope_theta": 100.0},
+         "sliding_attention": {"rope_type": "default", "rope_theta": 2.0}}
+MODERN = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, max_position_embeddings=64,
+              local_attention=8, rope_parameters=ROPES, pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2,
+              eos_token_id=3)
+OLD_KEYS = {"rope_parameters": None, "layer_types": None, "global_rope_theta": 100.0, "local_rope_theta": 2.0,
+            "global_attn_every_n_layers": 3}
+
+
 PAIRS = [("What is Ingot?", "a fox ran over the hill"), ("one two", "three four five"), ("x", "y"), ("the wood", "the wood")]
 
 
@@ -222,7 +266,7 @@ def reranker(name, tokenizer, cls, config, seed, act, **options):
     """A CrossEncoder with one label."""
     tok, vocab = tokenizer()
     path = OUT / name
-    cfg = config(vocab_size=vocab, num_labels=1, **(SIZES | options))
+    cfg = config(vocab_size=vocab, num_labels=1, **((MODERN if config is ModernBertConfig else SIZES) | options))
     model = randomize(cls(cfg), seed)
     model.save_pretrained(path)
     tok.save_pretrained(path)
@@ -240,7 +284,7 @@ def reranker(name, tokenizer, cls, config, seed, act, **options):
     assert abs(plain - scores[0]) > 1e-2 if not act else abs(1 / (1 + np.exp(-plain)) - scores[0]) > 1e-2, (name, "activation")
     swapped = float(m.predict([PAIRS[0][::-1]])[0])
     assert abs(swapped - scores[0]) > 1e-3, (name, "order", swapped)
-    if "token_type_ids" in m.tokenizer(*PAIRS[0]):
+    if getattr(cfg, "type_vocab_size", 1) > 1:
         ids = m.tokenizer(*PAIRS[0], return_tensors="pt")
         ids["token_type_ids"] *= 0
         with torch.no_grad():
@@ -256,6 +300,8 @@ RERANKERS = {
     "xlm-roberta-reranker": lambda: reranker(
         "xlm-roberta-reranker", unigram, XLMRobertaForSequenceClassification, XLMRobertaConfig, 7, None,
         max_position_embeddings=66, type_vocab_size=1, pad_token_id=1),
+    "modernbert-reranker": lambda: reranker("modernbert-reranker", wordpiece, ModernBertForSequenceClassification,
+                                            ModernBertConfig, 8, IDENTITY, classifier_pooling="mean", classifier_bias=True),
 }
 
 
@@ -267,20 +313,28 @@ MODELS = {
                                headed=RobertaForMaskedLM, seed=4),
     "xlm-roberta": lambda: roberta("xlm-roberta", unigram, XLMRobertaConfig, XLMRobertaModel, "cls_token", True, seed=5,
                                    layer_norm_eps=1e-5),
+    "modernbert": lambda: modernbert("modernbert", "mean_tokens", True, seed=9),
+    "modernbert-old": lambda: modernbert("modernbert-old", "cls_token", False, headed=True, seed=10, then=OLD_KEYS,
+                                         attention_bias=True, mlp_bias=True),
     "bert-bf16": lambda: bert("bert-bf16", "max_tokens", False, seed=3, dtype=torch.bfloat16),
 }
 
 
 def main():
     print("sentence-transformers", sentence_transformers.__version__)
-    shutil.rmtree(OUT, ignore_errors=True)
-    expected = {}
+    names = sys.argv[1:] or [*MODELS, *RERANKERS]
+    expected, scores = ({} if not sys.argv[1:] else json.loads((OUT / f).read_text()) for f in ("expected.json", "scores.json"))
+    for name in names:
+        shutil.rmtree(OUT / name, ignore_errors=True)
     for name, make in MODELS.items():
+        if name not in names:
+            continue
         expected[name] = make()
         for extra in ("generation_config.json", "README.md"):
             (OUT / name / extra).unlink(missing_ok=True)
-    scores = {}
     for name, make in RERANKERS.items():
+        if name not in names:
+            continue
         scores[name] = make()
         for extra in ("generation_config.json", "README.md"):
             (OUT / name / extra).unlink(missing_ok=True)

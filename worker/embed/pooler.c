@@ -53,7 +53,8 @@ size_t pooler_bytes(const struct pooler_config *cfg)
     n += sentence_modules_pools(m, POOL_CLS) ? states * sizeof(float) : 0;
     n += sentence_modules_pools(m, POOL_LAST) ? states * sizeof(float) : 0;
     for (int32_t i = 0; i < m->n_modules; i++)
-        n += ((size_t)m->module[i].in + 1) * (size_t)m->module[i].out * sizeof(float);
+        n += (m->module[i].kind == MODULE_LAYER_NORM ? 1 : (size_t)m->module[i].in + 1) *
+             (size_t)m->module[i].out * sizeof(float);
     return n + 2 * widest(cfg) * sizeof(double);
 }
 
@@ -111,20 +112,24 @@ static enum status read_dense(struct dense *d, const struct module *m, const str
     return ST_OK;
 }
 
+static enum status find_stored(struct stored_tensor *t, const struct tensor_source *s,
+                               const char *name)
+{
+    for (size_t i = 0, n = s->ops->count(s); i < n; i++) {
+        s->ops->get(s, i, t);
+        if (strcmp(t->name, name) == 0)
+            return ST_OK;
+    }
+    FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);
+}
+
 /* n floats of that tensor of the model's files. */
 static enum status read_stored(float **out, const struct tensor_source *s, const char *name,
                                int32_t n_dims, const uint64_t *shape)
 {
     struct stored_tensor t;
     char want[100], got[100];
-    size_t i = 0, n = s->ops->count(s);
-    for (; i < n; i++) {
-        s->ops->get(s, i, &t);
-        if (strcmp(t.name, name) == 0)
-            break;
-    }
-    if (i == n)
-        FAIL(ST_NOT_FOUND, "the model has no tensor %s", name);
+    TRY(find_stored(&t, s, name));
     if (t.n_dims != n_dims || memcmp(t.shape, shape, sizeof *shape * (size_t)n_dims) != 0)
         FAIL(ST_FORMAT, "tensor %s: expected %s got %s", name,
              shape_text(want, sizeof want, shape, n_dims),
@@ -132,19 +137,51 @@ static enum status read_stored(float **out, const struct tensor_source *s, const
     return copy_floats(out, name, t.data, t.dtype, t.type_name, t.n_bytes);
 }
 
-/* A matrix and a bias of a classifier's head. */
+/* The weight from the rows of a matrix [vocab, in] of the model's files. */
+static enum status load_rows(struct dense *d, const struct module *m, const struct tensor_source *s)
+{
+    struct stored_tensor t;
+    float *second = NULL;
+    TRY(find_stored(&t, s, m->tensor));
+    if (t.n_dims != 2 || t.shape[1] != (uint64_t)m->in || t.shape[0] <= (uint64_t)m->row[0] ||
+        (m->row[1] >= 0 && t.shape[0] <= (uint64_t)m->row[1]))
+        FAIL(ST_FORMAT, "tensor %s: rows %d and %d of %d columns are not in it", m->tensor,
+             m->row[0], m->row[1], m->in);
+    size_t row_bytes = t.n_bytes / (size_t)t.shape[0];
+    TRY(copy_floats(&d->weight, m->tensor, t.data + (size_t)m->row[0] * row_bytes, t.dtype,
+                    t.type_name, row_bytes));
+    if (m->row[1] < 0)
+        return ST_OK;
+    TRY(copy_floats(&second, m->tensor, t.data + (size_t)m->row[1] * row_bytes, t.dtype,
+                    t.type_name, row_bytes));
+    for (int32_t i = 0; i < m->in; i++)
+        d->weight[i] -= second[i];
+    free(second);
+    return ST_OK;
+}
+
+/* A matrix, and a bias where there is one, of a classifier's head. */
+static enum status load_matrix(struct dense *d, const struct module *m,
+                               const struct tensor_source *s)
+{
+    uint64_t shape[2] = {(uint64_t)m->out, (uint64_t)m->in};
+    char name[128];
+    snprintf(name, sizeof name, "%s.weight", m->tensor);
+    if (m->kind == MODULE_LAYER_NORM)
+        return read_stored(&d->weight, s, name, 1, shape);
+    TRY(read_stored(&d->weight, s, name, 2, shape));
+    if (!m->bias)
+        return ST_OK;
+    snprintf(name, sizeof name, "%s.bias", m->tensor);
+    return read_stored(&d->bias, s, name, 1, shape);
+}
+
 static enum status load_head(struct dense *d, const struct module *m, const char *prefix,
                              const char *model)
 {
-    uint64_t shape[2] = {(uint64_t)m->out, (uint64_t)m->in};
     struct tensor_source *s;
-    char name[128];
     TRY(safetensors_source_open(&s, model, false, prefix));
-    snprintf(name, sizeof name, "%s.weight", m->tensor);
-    enum status st = read_stored(&d->weight, s, name, 2, shape);
-    snprintf(name, sizeof name, "%s.bias", m->tensor);
-    if (st == ST_OK)
-        st = read_stored(&d->bias, s, name, 1, shape);
+    enum status st = m->of_rows ? load_rows(d, m, s) : load_matrix(d, m, s);
     s->ops->close(s);
     return st;
 }
@@ -319,6 +356,19 @@ static void normalize(double *x, size_t n)
         x[i] /= norm;
 }
 
+static void layer_norm(const struct dense *d, const struct module *m, double *x, size_t n)
+{
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += x[i];
+    mean /= (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    double scale = 1 / sqrt(squares / (double)n + m->eps);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (x[i] - mean) * scale * (double)d->weight[i];
+}
+
 void pooler_finish(struct pooler *p, int32_t slot, int32_t n, float *out)
 {
     const struct sentence_modules *m = p->cfg.modules;
@@ -326,6 +376,10 @@ void pooler_finish(struct pooler *p, int32_t slot, int32_t n, float *out)
     for (int32_t i = 0; i < m->n_modules; i++) {
         if (m->module[i].kind == MODULE_NORMALIZE) {
             normalize(p->x, len);
+            continue;
+        }
+        if (m->module[i].kind == MODULE_LAYER_NORM) {
+            layer_norm(&p->dense[i], &m->module[i], p->x, len);
             continue;
         }
         apply_dense(&p->dense[i], &m->module[i], p->x, p->y);

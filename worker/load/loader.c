@@ -324,14 +324,15 @@ static bool of_shared_kv(const struct loader *ld, const char *name)
     return false;
 }
 
-/* Of an encoder's heads: those for training, and that of a classifier, which pooler.h reads. */
-static bool of_encoder_head(const struct loader *ld, const char *name)
+/* Of heads: an encoder's for training, and that of a classifier, which pooler.h reads. */
+static bool of_other_head(const struct loader *ld, const char *name)
 {
     const struct encoder *e = ld->mc.arch->encoder;
     for (const char *const *u = e ? e->unused : NULL; u && *u; u++)
         if (strncmp(name, *u, strlen(*u)) == 0)
             return true;
-    return ld->mc.classifier && strncmp(name, "classifier.", strlen("classifier.")) == 0;
+    const char *head = e ? "classifier." : "score.";
+    return ld->mc.classifier && strncmp(name, head, strlen(head)) == 0;
 }
 
 /* Tensors that carry nothing more: RoPE frequencies and causal masks as old checkpoints save them,
@@ -349,7 +350,7 @@ static bool carries_nothing(const struct loader *ld, const char *name)
                    (ends_with(name, ".attn.bias") || ends_with(name, ".attention.bias") ||
                     ends_with(name, ".masked_bias"));
     return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
-           of_mask || of_extra_layer(ld, name) || of_encoder_head(ld, name) ||
+           of_mask || of_extra_layer(ld, name) || of_other_head(ld, name) ||
            of_shared_kv(ld, name);
 }
 

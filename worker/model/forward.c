@@ -483,9 +483,10 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     struct scratch s = scratch_of(m, st->n_tokens, st->out_row.rows);
     struct delta delta = {0};
     *logits = s.logits;
-    if (m->mc.arch->encoder)
+    bool encoder = m->mc.arch->encoder != NULL;
+    if (encoder && !m->mc.arch->encoder->pre_norm)
         return encoder_forward(m, st, &s);
-    TRY(embed(m, st, &s));
+    TRY(encoder ? encoder_input(m, st, &s) : embed(m, st, &s));
     if (m->mc.d_input)
         TRY(layers_inputs(m, st, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
