@@ -25,7 +25,7 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.arch->window == WINDOW_EVEN && mc.window)
         return false;
-    if (mc.fp8 || mc.ints != INTS_NONE)
+    if (mc.fp8 || mc.fp4 != FP4_NONE || mc.ints != INTS_NONE)
         return false;
     if (mc.arch->delta || mc.arch->names)
         return false;          /* make_gguf.c does not write them; test_foreign_gguf.c has files */
