@@ -157,8 +157,9 @@ static inline size_t alloc_bytes(size_t bytes)
 struct weight_part {
     const void *data; /* host memory, unaligned: the share's first element, or its block */
     size_t row_bytes; /* from one row to the next in the file */
-    enum dtype dtype; /* F32, F16, BF16; E4M3, a type in blocks or an indexed one (not for a vector
-                         or a bias) */
+    enum dtype
+        dtype; /* F32, F16, BF16; E4M3, a type in blocks, an indexed one or one with levels (not for
+                         a vector or a bias) */
     int32_t skip;     /* elements of the first block before the share; plain types: 0 */
     int32_t rows;     /* of this rank */
     const void *bias; /* [rows] in bias_dtype, or NULL */
@@ -172,6 +173,14 @@ struct weight_part {
      * weight is fmaf(element, scale, min) of its column's group. */
     const float *min;
     const uint16_t *index;
+    /* NF4, FP4, NVFP4: data is a byte for each element, 0 to 15; `block` columns share a scale, of
+     * which the first scale_blocks(block, skip, cols) of a row are used.  A weight is its level
+     * (dtype_levels) times the scale, rounded to f32.  NF4, FP4: `scale`, as of E4M3.  NVFP4: small_scale
+     * [rows, scale_stride] e4m3, and the scale is (small_scale * factor) / divisor, each rounded to
+     * f32; factor is 1 or divisor is. */
+    int32_t block;
+    const uint8_t *small_scale;
+    float factor, divisor;
 };
 
 /* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one

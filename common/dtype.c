@@ -31,7 +31,27 @@ static const struct {
     [DT_INT8_ZERO_BF16] = {"int8-zero-bf16", 0},
     [DT_INT4_INDEX] = {"int4-index", 0},
     [DT_INT8_INDEX] = {"int8-index", 0},
+    [DT_NF4] = {"nf4", 0},
+    [DT_FP4] = {"fp4", 0},
+    [DT_NVFP4] = {"nvfp4", 0},
 };
+
+static const float levels_nf4[16] = {
+    -0x1p+0f,        -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.94654p-2f,
+    -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0x0p+0f,
+    0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
+    0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p+0f};
+static const float levels_fp4[16] = {0x0p+0f,         0x1.555556p-8f,  0x1.555556p-1f,  0x1p+0f,
+                                     0x1.555556p-2f,  0x1p-1f,         0x1.555556p-3f,  0x1p-2f,
+                                     0x0p+0f,         -0x1.555556p-8f, -0x1.555556p-1f, -0x1p+0f,
+                                     -0x1.555556p-2f, -0x1p-1f,        -0x1.555556p-3f, -0x1p-2f};
+static const float levels_e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
+const float *dtype_levels(enum dtype t)
+{
+    return t == DT_NF4 ? levels_nf4 : t == DT_FP4 ? levels_fp4 : t == DT_NVFP4 ? levels_e2m1 : NULL;
+}
 
 const char *dtype_name(enum dtype t)
 {

@@ -47,6 +47,11 @@ enum dtype {
     /* the same with an index of groups for the columns: struct weight_part */
     DT_INT4_INDEX,
     DT_INT8_INDEX,
+    /* floats of 4 bits: an element is one of 16 levels (dtype_levels) times the scale of its block of
+     * columns: struct weight_part */
+    DT_NF4,   /* bitsandbytes' "nf4": quantiles of the normal distribution; scales in f32 */
+    DT_FP4,   /* bitsandbytes' "fp4"; scales in f32 */
+    DT_NVFP4, /* e2m1 of OCP MX, scales in e4m3 */
     DT_N
 };
 
@@ -57,10 +62,21 @@ static inline int is_indexed(enum dtype t)
     return t == DT_INT4_INDEX || t == DT_INT8_INDEX;
 }
 
-/* Scales of a row of `cols` elements that begins `skip` elements into a block. */
+static inline int has_levels(enum dtype t)
+{
+    return t == DT_NF4 || t == DT_FP4 || t == DT_NVFP4;
+}
+
+/* Scales of a row of `cols` elements that begins `skip` elements into a block of `block`. */
+static inline int32_t scale_blocks(int32_t block, int32_t skip, int32_t cols)
+{
+    return cols > 0 ? (int32_t)(((int64_t)skip + cols + block - 1) / block) : 0;
+}
+
+/* The same of E4M3 weights. */
 static inline int32_t fp8_blocks(int32_t skip, int32_t cols)
 {
-    return cols > 0 ? (int32_t)(((int64_t)skip + cols + FP8_BLOCK - 1) / FP8_BLOCK) : 0;
+    return scale_blocks(FP8_BLOCK, skip, cols);
 }
 
 #ifdef __cplusplus
@@ -69,6 +85,10 @@ extern "C" {
 
 /* "f32", "bf16", ...; never NULL. */
 const char *dtype_name(enum dtype t);
+
+/* What the 16 codes of a type of has_levels stand for, [16]; NULL: another type.  NF4 and FP4: the
+ * tables of bitsandbytes (create_normal_map; the fp4 tree), whose files repeat them. */
+const float *dtype_levels(enum dtype t);
 
 /* Bytes of one element; 0 for an unknown value and for types in blocks. */
 size_t dtype_size(enum dtype t);

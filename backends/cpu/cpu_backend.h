@@ -37,8 +37,9 @@ struct buf {
 struct panels {
     enum dtype dtype;
     const struct quant_pack *quant; /* NULL: floats */
-    int32_t skip;                   /* quantised, E4M3: elements of the first block before k = 0 */
+    int32_t skip;                   /* types in blocks: elements of the first block before k = 0 */
     int32_t groups;                 /* indexed types: of the columns */
+    int32_t block;                  /* types with levels: columns that share a scale */
     int32_t row, n;                 /* rows [row, row + n) of the matrix */
     size_t at, panel_bytes;         /* first panel in the weight's data; one panel */
     size_t stride;                  /* from a panel to the next, >= panel_bytes */

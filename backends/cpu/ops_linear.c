@@ -23,8 +23,8 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     enum pack pack = pack_of(s->dtype);
     bool scaled = pack_scaled(pack);
     for (int32_t k = 0; scaled && k < w->k; k++)
-        out[k] =
-            panel_scaled_value(pack, panel, (struct pack_head){s->skip, s->groups}, w->k, k, col);
+        out[k] = panel_scaled_value(pack, panel, (struct pack_head){s->skip, s->groups, s->block},
+                                    w->k, k, col);
     for (int32_t i = 0, k = 0; !s->quant && !scaled && i < w->n_slices; i++) {
         size_t row = pack_rows(pack, w->slice_end, i, k);
         for (; k < w->slice_end[i]; k++)

@@ -127,7 +127,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .n_slices = w->n_slices,
                                 .slice_end = w->slice_end,
                                 .read = be->read,
-                                .head = {s->skip, s->groups}};
+                                .head = {s->skip, s->groups, s->block}};
         be->kernels->linear_tile(&t);
     }
 }

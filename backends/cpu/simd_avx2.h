@@ -34,6 +34,11 @@ static inline vf v_mul(vf a, vf b)
     return _mm256_mul_ps(a, b);
 }
 
+static inline vf v_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
 static inline vf v_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
@@ -73,6 +78,31 @@ static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
     __m256i r = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
     *low = _mm256_cvtepi32_ps(_mm256_and_si256(r, _mm256_set1_epi32(15)));
     *high = _mm256_cvtepi32_ps(_mm256_srli_epi32(r, 4));
+}
+
+/* A table of 16 floats, and its entries that the low and the high halves of VL bytes choose. */
+typedef struct {
+    __m256 low, high;
+} vlevels;
+
+static inline vlevels v_levels(const float *table)
+{
+    return (vlevels){_mm256_loadu_ps(table), _mm256_loadu_ps(table + 8)};
+}
+
+/* Entries 0 to 7 and 8 to 15, by the lowest 3 bits; bit 3, as a sign, chooses. */
+static inline vf v_level(__m256i i, vlevels table)
+{
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.low, i),
+                            _mm256_permutevar8x32_ps(table.high, i),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+
+static inline void v_load_levels(const uint8_t *p, vlevels table, vf *low, vf *high)
+{
+    __m256i r = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    *low = v_level(r, table);
+    *high = v_level(_mm256_srli_epi32(r, 4), table);
 }
 
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */

@@ -34,6 +34,11 @@ static inline vf v_mul(vf a, vf b)
     return _mm512_mul_ps(a, b);
 }
 
+static inline vf v_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
 static inline vf v_fma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -143,6 +148,21 @@ static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
     __m512i r = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
     *low = _mm512_cvtepi32_ps(_mm512_and_si512(r, _mm512_set1_epi32(15)));
     *high = _mm512_cvtepi32_ps(_mm512_srli_epi32(r, 4));
+}
+
+/* A table of 16 floats, and its entries that the low and the high halves of VL bytes choose. */
+typedef __m512 vlevels;
+
+static inline vlevels v_levels(const float *table)
+{
+    return _mm512_loadu_ps(table);
+}
+
+static inline void v_load_levels(const uint8_t *p, vlevels table, vf *low, vf *high)
+{
+    __m512i r = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    *low = _mm512_permutexvar_ps(r, table); /* takes the lowest 4 bits */
+    *high = _mm512_permutexvar_ps(_mm512_srli_epi32(r, 4), table);
 }
 
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */

@@ -34,6 +34,11 @@ static inline vf v_mul(vf a, vf b)
     return vmulq_f32(a, b);
 }
 
+static inline vf v_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+
 static inline vf v_fma(vf a, vf b, vf c)
 {
     return vfmaq_f32(c, a, b);
@@ -78,6 +83,25 @@ static inline void v_load_halves(const uint8_t *p, vf *low, vf *high)
     uint32x4_t r = vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
     *low = vcvtq_f32_u32(vandq_u32(r, vdupq_n_u32(15)));
     *high = vcvtq_f32_u32(vshrq_n_u32(r, 4));
+}
+
+/* A table of 16 floats, and its entries that the low and the high halves of VL bytes choose. */
+typedef const float *vlevels;
+
+static inline vlevels v_levels(const float *table)
+{
+    return table;
+}
+
+static inline void v_load_levels(const uint8_t *p, vlevels table, vf *low, vf *high)
+{
+    float a[VL], b[VL];
+    for (int i = 0; i < VL; i++) {
+        a[i] = table[p[i] & 15];
+        b[i] = table[p[i] >> 4];
+    }
+    *low = v_load(a);
+    *high = v_load(b);
 }
 
 /* VL pairs (low, high) of neighbouring bf16: all low ones, all high ones. */

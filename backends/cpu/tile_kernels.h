@@ -2,7 +2,7 @@
  * simd_X.h, which defines
  *   VL          floats of a vector: 4, 8 or 16
  *   TILE_ROWS   rows whose accumulators fit the registers
- *   v_load, v_store, v_splat, v_add, v_mul, v_fma, v_load_f16, v_load_bf16, v_load_i8,
+ *   v_load, v_store, v_splat, v_add, v_mul, v_div, v_fma, v_load_f16, v_load_bf16, v_load_i8,
  *   v_load_bf16_pairs, v_load_halves, v_transpose
  *   v_max, v_load_e4m3, v_widen_X   for attention (attn_*.h)
  *
@@ -139,6 +139,45 @@ ALWAYS_INLINE void run_int_chains(int rows, const struct linear_tile *t, enum pa
     }
 }
 
+/* NF4, FP4, NVFP4: the scales of a block for pair q of the columns. */
+ALWAYS_INLINE struct pair level_scales(const struct linear_tile *t, enum pack pack, long block,
+                                       int q)
+{
+    const float *head = (const float *)t->panel + VL * q;
+    if (pack != PACK_NVFP4)
+        return (struct pair){v_load(head + block * PANEL),
+                             v_load(head + block * PANEL + PANEL / 2)};
+    const uint8_t *small = (const uint8_t *)t->panel + (8 + block) * PANEL + VL * q;
+    vf a = v_mul(v_load_e4m3(small), v_load(head)),
+       b = v_mul(v_load_e4m3(small + PANEL / 2), v_load(head + PANEL / 2));
+    return (struct pair){v_div(a, v_load(head + PANEL)),
+                         v_div(b, v_load(head + PANEL + PANEL / 2))};
+}
+
+/* run_chains of those. */
+ALWAYS_INLINE void run_level_chains(int rows, const struct linear_tile *t, enum pack pack, int q,
+                                    long k0, long k1, struct pair *acc)
+{
+    const uint8_t *codes = (const uint8_t *)t->panel +
+                           pack_head_bytes(pack, t->head, t->slice_end[t->n_slices - 1]) + VL * q;
+    const vlevels table = v_levels(pack_levels(pack));
+    const long block = t->head.block, skip = t->head.skip;
+    for (long k = k0; k < k1;) {
+        long b = (skip + k) / block, end = (b + 1) * block - skip;
+        struct pair scale = level_scales(t, pack, b, q);
+        for (end = end < k1 ? end : k1; k < end; k++) {
+            struct pair w;
+            const uint8_t *code = codes + k * (PANEL / 2);
+            v_load_levels(code, table, &w.a, &w.b);
+            w.a = v_mul(w.a, scale.a);
+            w.b = v_mul(w.b, scale.b);
+            if (k % (64 / (PANEL / 2)) == 0)
+                read_ahead(t->read, code);
+            add_row(rows, t->x + k * rows, w, acc);
+        }
+    }
+}
+
 /* run_chains over n elements of k of a slice of BF16 weights; x and w are the slice's. */
 ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, int q, long n,
                                    struct read_ahead read, struct pair *acc)
@@ -200,6 +239,8 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
                 run_fp8_chains(rows, t, q, k, t->slice_end[s], acc);
             else if (pack == PACK_INT8 || pack == PACK_INT4)
                 run_int_chains(rows, t, pack, q, k, t->slice_end[s], acc);
+            else if (pack_has_levels(pack))
+                run_level_chains(rows, t, pack, q, k, t->slice_end[s], acc);
             else
                 run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
                            t->read, acc);
@@ -237,10 +278,14 @@ struct tile_fns {
     LINEAR_FN(R, PACK_BF16)                                                                        \
     LINEAR_FN(R, PACK_E4M3)                                                                        \
     LINEAR_FN(R, PACK_INT8)                                                                        \
-    LINEAR_FN(R, PACK_INT4)
+    LINEAR_FN(R, PACK_INT4)                                                                        \
+    LINEAR_FN(R, PACK_NF4)                                                                         \
+    LINEAR_FN(R, PACK_FP4)                                                                         \
+    LINEAR_FN(R, PACK_NVFP4)
 #define TILE_ROW(R)                                                                                \
     [R] = {{linear_PACK_F32_##R, linear_PACK_F16_##R, linear_PACK_BF16_##R, linear_PACK_E4M3_##R,  \
-            linear_PACK_INT8_##R, linear_PACK_INT4_##R}},
+            linear_PACK_INT8_##R, linear_PACK_INT4_##R, linear_PACK_NF4_##R, linear_PACK_FP4_##R,  \
+            linear_PACK_NVFP4_##R}},
 #define FIRST_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define LAST_ROWS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 

@@ -10,6 +10,11 @@ static size_t n_panels(int64_t n)
     return ((size_t)n + PANEL - 1) / PANEL;
 }
 
+static int32_t block_of(const struct weight_part *p)
+{
+    return has_levels(p->dtype) ? p->block : 0;
+}
+
 /* Neighbouring tensors of one type and skip share their panels, but for those with an index of their
  * own.  Returns the number of types. */
 static int32_t lay_out(const struct weight_src *src, struct panels *panels, size_t *bytes)
@@ -19,13 +24,15 @@ static int32_t lay_out(const struct weight_src *src, struct panels *panels, size
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         struct panels *s = &panels[n];
-        if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip && !is_indexed(p->dtype)) {
+        if (n > 0 && s[-1].dtype == p->dtype && s[-1].skip == p->skip && !is_indexed(p->dtype) &&
+            s[-1].block == block_of(p)) {
             s[-1].n += p->rows;
         } else {
             *s = (struct panels){.dtype = p->dtype, .skip = p->skip, .row = row, .n = p->rows};
             s->quant = quant_pack_of(p->dtype);
             s->groups = is_indexed(p->dtype) ? (int32_t)p->scale_stride : 0;
-            struct pack_head head = {p->skip, s->groups};
+            s->block = block_of(p);
+            struct pack_head head = {p->skip, s->groups, s->block};
             s->panel_bytes =
                 s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
                          : pack_panel_bytes(pack_of(p->dtype), head, src->n_slices, src->slice_end);
@@ -106,12 +113,30 @@ static void pack_column(enum pack pack, const struct weight *w, void *panel, int
                 memcpy((float *)panel + at, row + i * sizeof(float), sizeof(float));
             else if (pack == PACK_E4M3 || pack == PACK_INT8)
                 memcpy((char *)panel + at, row + i, 1);
-            else if (pack == PACK_INT4)
+            else if (pack_nibbles(pack))
                 ((uint8_t *)panel)[to * (PANEL / 2) + (size_t)col % 16] |=
                     (uint8_t)((row[i] & 15) << col / 16 * 4);
             else
                 memcpy((uint16_t *)panel + at, row + i * sizeof(uint16_t), sizeof(uint16_t));
         }
+    }
+}
+
+/* The scales of row r of a part with levels to column c of a panel's head. */
+static void pack_level_scales(const struct weight_part *p, int32_t r, int32_t c, int32_t n_blocks,
+                              char *panel)
+{
+    float *out = (float *)(void *)panel + c;
+    const size_t at = (size_t)r * p->scale_stride;
+    if (p->dtype == DT_NVFP4) {
+        out[0] = p->factor;
+        out[PANEL] = p->divisor;
+    }
+    for (int32_t b = 0; b < n_blocks; b++) {
+        if (p->dtype == DT_NVFP4)
+            panel[(8 + b) * PANEL + c] = (char)p->small_scale[at + (size_t)b];
+        else
+            out[b * PANEL] = p->scale[at + (size_t)b];
     }
 }
 
@@ -121,13 +146,18 @@ static char *pack_scales(const struct pack_job *job, const struct panels *s, int
                          char *panel)
 {
     float *out = (float *)(void *)panel;
-    int32_t n_blocks = s->groups ? s->groups : fp8_blocks(s->skip, job->w->k);
+    struct pack_head head = {s->skip, s->groups, s->block};
+    int32_t n_blocks = s->groups  ? s->groups
+                       : s->block ? scale_blocks(s->block, s->skip, job->w->k)
+                                  : fp8_blocks(s->skip, job->w->k);
     for (int32_t c = 0; c < n; c++) {
         const struct weight_part *p = job->src->part;
         int32_t r = row + c;
         for (; r >= p->rows; p++)
             r -= p->rows;
-        for (int32_t b = 0; b < n_blocks; b++) {
+        if (s->block)
+            pack_level_scales(p, r, c, n_blocks, panel);
+        for (int32_t b = 0; b < n_blocks && !s->block; b++) {
             size_t at = (size_t)r * p->scale_stride + (size_t)b;
             out[b * PANEL + c] = p->scale[at];
             if (s->groups)
@@ -137,8 +167,7 @@ static char *pack_scales(const struct pack_job *job, const struct panels *s, int
             memcpy(out + (size_t)n_blocks * 2 * PANEL, p->index,
                    (size_t)job->w->k * sizeof *p->index);
     }
-    return panel +
-           pack_head_bytes(pack_of(s->dtype), (struct pack_head){s->skip, s->groups}, job->w->k);
+    return panel + pack_head_bytes(pack_of(s->dtype), head, job->w->k);
 }
 
 /* Panel i of s. */
@@ -154,8 +183,8 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
         return;
     }
     enum pack pack = pack_of(s->dtype);
-    bool gaps =
-        n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack) || pack == PACK_INT4;
+    bool gaps = n < PANEL || s->panel_bytes > (size_t)job->w->k * pack_row_bytes(pack) ||
+                pack_nibbles(pack);
     if (gaps && s->panel_bytes > 0) /* without columns there is no memory */
         memset(panel, 0, s->panel_bytes);
     if (pack_scaled(pack))
@@ -207,6 +236,8 @@ static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
     const struct quant_form *f = quant_form(p->dtype);
     if (p->dtype == DT_E4M3)
         return p->skip >= 0 && p->skip < FP8_BLOCK;
+    if (has_levels(p->dtype))
+        return p->block > 0 && p->skip >= 0 && p->skip < p->block;
     if (!f)
         return p->skip == 0;
     return !src->vector && p->skip >= 0 && p->skip < f->block &&
@@ -229,7 +260,7 @@ static enum status check_source(const struct weight_src *src)
         enum dtype t = src->part[i].dtype, b = src->part[i].bias_dtype;
         if (src->part[i].rows < 0)
             FAIL(ST_RANGE, "weight %s: %d rows", src->name, src->part[i].rows);
-        bool scaled = t == DT_E4M3 || is_indexed(t);
+        bool scaled = t == DT_E4M3 || is_indexed(t) || has_levels(t);
         if (scaled && !src->vector && !has_scales(&src->part[i]))
             FAIL(ST_RANGE, "weight %s: %s with %zu scales in a row", src->name, dtype_name(t),
                  src->part[i].scale_stride);

@@ -13,10 +13,11 @@ enum { PROBE_ROWS = PANEL + 1, PROBE_COLS = 2 * QUANT_BLOCK_MAX };
 static enum status probe(struct backend *be, enum dtype t, unsigned char *data, uint64_t *hash)
 {
     const struct quant_form *f = quant_form(t);
-    size_t row = f               ? PROBE_COLS / (size_t)f->block * (size_t)f->n_bytes
-                 : is_indexed(t) ? PROBE_COLS
-                                 : PROBE_COLS * dtype_size(t);
+    size_t row = f ? PROBE_COLS / (size_t)f->block * (size_t)f->n_bytes
+                 : is_indexed(t) || has_levels(t) ? PROBE_COLS
+                                                  : PROBE_COLS * dtype_size(t);
     uint16_t index[PROBE_COLS] = {0};
+    uint8_t small[PROBE_COLS / FP8_BLOCK + PROBE_ROWS] = {0};
     float scale[PROBE_COLS / FP8_BLOCK + PROBE_ROWS];
     for (int i = 0; i < (int)ARRAY_LEN(scale); i++)
         scale[i] = (float)(i + 1);
@@ -30,7 +31,11 @@ static enum status probe(struct backend *be, enum dtype t, unsigned char *data, 
                                            .scale = scale,
                                            .scale_stride = 1,
                                            .min = scale,
-                                           .index = index}},
+                                           .index = index,
+                                           .block = 2 * FP8_BLOCK,
+                                           .small_scale = small,
+                                           .factor = 1,
+                                           .divisor = 1}},
                                  .n_slices = 1,
                                  .slice_end = {PROBE_COLS}}};
     struct weight *w;
@@ -61,7 +66,7 @@ enum status cpu_pack_id(struct backend *be, uint64_t *id)
     for (int t = 0; st == ST_OK && t < DT_N; t++) {
         enum dtype type = (enum dtype)t;
         if (type == DT_F32 || type == DT_F16 || type == DT_BF16 || type == DT_E4M3 ||
-            is_indexed(type) || quant_form(type))
+            is_indexed(type) || has_levels(type) || quant_form(type))
             st = probe(be, type, data, id);
     }
     free(data);

@@ -28,6 +28,13 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
             p->skip = at % FP8_BLOCK;
             continue;
         }
+        if (has_levels(p->dtype)) {
+            p->data = (const char *)p->data + from;
+            p->scale = p->scale ? p->scale + at / p->block : NULL;
+            p->small_scale = p->small_scale ? p->small_scale + at / p->block : NULL;
+            p->skip = at % p->block;
+            continue;
+        }
         if (is_indexed(p->dtype)) {
             p->data = (const char *)p->data + from;
             p->index = p->index ? p->index + from : NULL;
@@ -63,7 +70,7 @@ static bool alike(const struct weight_src *a, const struct weight_src *b)
     for (int i = 0; same && i < a->n_parts; i++)
         same =
             a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
-            a->part[i].skip == b->part[i].skip &&
+            a->part[i].skip == b->part[i].skip && a->part[i].block == b->part[i].block &&
             (!is_indexed(a->part[i].dtype) || a->part[i].scale_stride == b->part[i].scale_stride);
     return same;
 }

@@ -1,7 +1,9 @@
 /* quantization_config of compressed-tensors (llm-compressor, quant_method "compressed-tensors"): one
  * scheme for all matrices but the ignored ones.  Formats "pack-quantized" and "int-quantized" are
- * integers, "float-quantized" and "naive-quantized" e4m3.  Activations have a scheme of their own in
- * some; they meet integers in 8 bits, by groups, and e4m3 in f32. */
+ * integers, "float-quantized" and "naive-quantized" e4m3, "nvfp4-pack-quantized" and
+ * "mxfp4-pack-quantized" floats of 4 bits.  Activations have a scheme of their own in some; they meet
+ * integers and MXFP4 in 8 bits, by groups, other floats in f32.  A scheme for the KV cache says nothing
+ * about weights; --kv-dtype chooses the cache's type. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +18,9 @@ enum { MAX_GROUP = 1 << 20 };
 /* Members that would change what the weights stand for. */
 static enum status check_rest(const cJSON *config)
 {
-    static const char *const keys[] = {"kv_cache_scheme", "transform_config"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        const cJSON *item = json_member(config, keys[i]);
-        if (item && cJSON_GetArraySize(item) > 0)
-            FAIL(ST_UNSUPPORTED, "quantization_config: %s is not supported", keys[i]);
-    }
+    const cJSON *turned = json_member(config, "transform_config");
+    if (turned && cJSON_GetArraySize(turned) > 0)
+        FAIL(ST_UNSUPPORTED, "quantization_config: transform_config is not supported");
     const cJSON *sparsity = json_member(config, "sparsity_config");
     const char *format = "dense";
     if (sparsity && cJSON_IsObject(sparsity))
@@ -96,9 +95,33 @@ static enum status read_integers(struct model_config *mc, const cJSON *weights, 
     return ST_OK;
 }
 
+/* Floats of 4 bits: what of the scheme is fixed by the format. */
+static enum status read_fp4(struct model_config *mc, const cJSON *weights, const char *format,
+                            const char *strategy)
+{
+    bool nv = strcmp(format, "nvfp4-pack-quantized") == 0, symmetric = true;
+    int32_t group = nv ? 16 : 32;
+    TRY(json_bool(weights, "symmetric", &symmetric));
+    TRY(json_i32(weights, "group_size", 1, MAX_GROUP, &group));
+    if (!nv && strcmp(format, "mxfp4-pack-quantized") != 0)
+        FAIL(ST_UNSUPPORTED,
+             "quantization_config: floats of 4 bits in the format \"%.60s\" are not supported",
+             format);
+    if (strcmp(strategy, nv ? "tensor_group" : "group") != 0 || group != (nv ? 16 : 32) ||
+        !symmetric)
+        FAIL(ST_UNSUPPORTED,
+             SCHEME
+             ": strategy = \"%.60s\" with group_size %d%s is not supported for the format \"%s\"",
+             strategy, group, symmetric ? "" : " and zero points", format);
+    mc->fp4 = nv ? FP4_NV : FP4_MX;
+    return ST_OK;
+}
+
 static enum status read_floats(struct model_config *mc, const cJSON *weights, const char *format,
                                const char *strategy, int32_t bits)
 {
+    if (bits == 4)
+        return read_fp4(mc, weights, format, strategy);
     if ((strcmp(format, "float-quantized") != 0 && strcmp(format, "naive-quantized") != 0) ||
         bits != 8)
         FAIL(ST_UNSUPPORTED,

@@ -32,7 +32,8 @@
 /* clang-format on */
 
 static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 &&
-                  sizeof(enum dtype) == 4 && sizeof(enum int_storage) == 4,
+                  sizeof(enum dtype) == 4 && sizeof(enum int_storage) == 4 &&
+                  sizeof(enum fp4_storage) == 4,
               "enums are read as 32-bit integers");
 
 const struct config_field config_fields[] = {
@@ -55,6 +56,7 @@ const struct config_field config_fields[] = {
     NUMBERS(glu_alpha, FIELD_F64),
     SILENT(mxfp4, FIELD_BOOL, 1), /* names of tensors */
     SILENT(fp8, FIELD_BOOL, 1),   /* names of tensors */
+    SILENT(fp4, FIELD_INT, 1),    /* names of tensors */
     NUMBERS(fp8_rows, FIELD_INT),
     NUMBERS(fp8_cols, FIELD_INT),
     NUMBERS(ints, FIELD_INT),

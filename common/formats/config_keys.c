@@ -130,9 +130,10 @@ static enum status refuse_quantization(const cJSON *config, const struct arch *a
     if (arch && config_quant_known(config))
         return ST_OK;
     FAIL(ST_UNSUPPORTED,
-         "quantization_config: weights of the method \"%.60s\" are not supported (fp8, gptq, awq "
-         "and compressed-tensors are, weights in f32, f16 and bf16, and quantised ones in GGUF "
-         "files)",
+         "quantization_config: weights of the method \"%.60s\" are not supported (fp8, "
+         "fbgemm_fp8, gptq, awq, compressed-tensors, bitsandbytes and modelopt are, weights in "
+         "f32, f16 "
+         "and bf16, and quantised ones in GGUF files)",
          cJSON_IsString(method) ? method->valuestring : "?");
 }
 

@@ -16,7 +16,10 @@ static const struct method {
 } methods[] = {{"fp8", read_fp8},
                {"gptq", config_gptq_read},
                {"awq", config_awq_read},
-               {"compressed-tensors", config_compressed_read}};
+               {"compressed-tensors", config_compressed_read},
+               {"bitsandbytes", config_bnb_read},
+               {"modelopt", config_modelopt_read},
+               {"fbgemm_fp8", read_fp8}};
 
 static const struct method *method_of(const cJSON *config)
 {

@@ -56,15 +56,25 @@ enum ggml_type {
     GGML_Q5_K = 13,
     GGML_Q6_K = 14,
     GGML_Q8_K = 15,
+    GGML_IQ2_XXS = 16,
+    GGML_IQ2_XS = 17,
+    GGML_IQ3_XXS = 18,
+    GGML_IQ1_S = 19,
     GGML_IQ4_NL = 20,
+    GGML_IQ3_S = 21,
+    GGML_IQ2_S = 22,
     GGML_IQ4_XS = 23,
     GGML_I8 = 24,
     GGML_I16 = 25,
     GGML_I32 = 26,
     GGML_I64 = 27,
     GGML_F64 = 28,
+    GGML_IQ1_M = 29,
     GGML_BF16 = 30,
-    GGML_MXFP4 = 39
+    GGML_TQ1_0 = 34,
+    GGML_TQ2_0 = 35,
+    GGML_MXFP4 = 39,
+    GGML_NVFP4 = 40
 };
 
 struct ggml_type_info {

@@ -346,8 +346,19 @@ struct rope_config {
  *   GPTQ    NAME.qweight, .scales, .qzeros and .g_idx, as AutoGPTQ and GPTQModel write them
  *   AWQ     the first three in AutoAWQ's order (version "gemm")
  *   PACKED  NAME.weight_packed, .weight_scale ... of compressed-tensors, format "pack-quantized"
- *   BYTES   NAME.weight of int8, .weight_scale ... of the same, format "int-quantized" */
-enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES };
+ *   BYTES   NAME.weight of int8, .weight_scale ... of the same, format "int-quantized"
+ *   SCB     NAME.weight of int8 and .SCB of bitsandbytes, method "LLM.int8()" */
+enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES, INTS_SCB };
+
+/* The same of floats of 4 bits:
+ *   BNB       NAME.weight of bytes, .absmax, .quant_map, .quant_state.bitsandbytes__nf4 (or __fp4), and
+ *             .nested_absmax and .nested_quant_map where the scales are quantised too
+ *   NV        NAME.weight_packed, .weight_scale of e4m3, .weight_global_scale of compressed-tensors,
+ *             format "nvfp4-pack-quantized"
+ *   MODELOPT  NAME.weight of bytes, .weight_scale of e4m3, .weight_scale_2 of ModelOpt's NVFP4
+ *   MX        NAME.weight_packed, .weight_scale (exponents) of compressed-tensors, format
+ *             "mxfp4-pack-quantized" */
+enum fp4_storage { FP4_NONE, FP4_BNB, FP4_NV, FP4_MODELOPT, FP4_MX };
 
 /* config_fields.c lists every member, those of struct rope_config included. */
 struct model_config {
@@ -370,6 +381,7 @@ struct model_config {
     bool int_zeros;               /* they have zero points; else that is the middle of the range */
     bool int_zeros_less_one;      /* which are stored less one */
     bool int_order;               /* an index says each column's group */
+    enum fp4_storage fp4;         /* how matrices of 4-bit floats are stored; FP4_NONE: none is */
     double route_scale;           /* factor on the weights of a token's experts */
     bool renormalise;             /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
@@ -460,7 +472,9 @@ bool gguf_arch_renormalises(const struct arch *a);
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
 MUST_CHECK enum status config_quant_read(struct model_config *mc, const struct cJSON *root);
-/* Its parts for methods "gptq" and "awq", and for "compressed-tensors"; config: its value. */
+/* Its parts for single methods; config: its value. */
+MUST_CHECK enum status config_bnb_read(struct model_config *mc, const struct cJSON *config);
+MUST_CHECK enum status config_modelopt_read(struct model_config *mc, const struct cJSON *config);
 MUST_CHECK enum status config_gptq_read(struct model_config *mc, const struct cJSON *config);
 MUST_CHECK enum status config_awq_read(struct model_config *mc, const struct cJSON *config);
 MUST_CHECK enum status config_compressed_read(struct model_config *mc, const struct cJSON *config);

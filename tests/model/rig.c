@@ -151,6 +151,18 @@ const char *const golden_names[] = {
     "qwen3moe-int4",
     "qwen3next-gptq-order",
     "qwen35-int4",
+    /* of make_floats4.py */
+    "llama-nf4",
+    "llama-nf4-double",
+    "llama-fp4",
+    "qwen3moe-nf4",
+    "llama-bnb8",
+    "llama-nvfp4",
+    "qwen3moe-nvfp4",
+    "llama-nvfp4-modelopt",
+    "deepseek3-nvfp4",
+    "llama-ct-mxfp4",
+    "qwen3moe-ct-mxfp4",
 };
 const size_t n_golden = ARRAY_LEN(golden_names);
 

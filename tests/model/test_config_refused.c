@@ -15,6 +15,8 @@
 #define PACKED(WEIGHTS) COMPRESSED(",\"format\":\"pack-quantized\"", "", WEIGHTS)
 #define FLOATS(WEIGHTS)                                                                            \
     COMPRESSED(",\"format\":\"float-quantized\"", "", ",\"type\":\"float\"" WEIGHTS)
+#define NVFP4(WEIGHTS)                                                                             \
+    COMPRESSED(",\"format\":\"nvfp4-pack-quantized\"", "", ",\"type\":\"float\"" WEIGHTS)
 #define FP8(MORE) "{\"quantization_config\":{\"quant_method\":\"fp8\"" MORE "}}"
 
 static const struct {
@@ -100,8 +102,7 @@ static const struct {
     {"GptOssForCausalLM",
      "{\"quantization_config\":{\"quant_method\":\"mxfp4\"},\"hidden_size\":48}", ST_RANGE,
      "mxfp4: hidden_size 48"},
-    {"GptOssForCausalLM", QUANT("bitsandbytes", ""), ST_UNSUPPORTED,
-     "of the method \"bitsandbytes\""},
+    {"GptOssForCausalLM", QUANT("quark", ""), ST_UNSUPPORTED, "of the method \"quark\""},
     {"GptOssForCausalLM", "{\"swiglu_limit\":-1}", ST_RANGE, "swiglu_limit"},
     {QWEN3, "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", ST_UNSUPPORTED,
      "of the method \"mxfp4\""},
@@ -118,9 +119,23 @@ static const struct {
     {LLAMA, "{\"partial_rotary_factor\":0.5}", ST_UNSUPPORTED, "partial_rotary_factor = 0.5"},
     {LLAMA, "{\"logit_scale\":0.0625}", ST_UNSUPPORTED, "logit_scale = 0.0625"},
     {LLAMA, "{\"final_logit_softcapping\":30}", ST_UNSUPPORTED, "final_logit_softcapping = 30"},
-    {LLAMA, QUANT("bitsandbytes", ""), ST_UNSUPPORTED,
-     "quantization_config: weights of the method \"bitsandbytes\" are not supported"},
-    {LLAMA, QUANT("modelopt", ""), ST_UNSUPPORTED, "of the method \"modelopt\""},
+    {LLAMA, QUANT("hqq", ""), ST_UNSUPPORTED,
+     "quantization_config: weights of the method \"hqq\" are not supported"},
+    {LLAMA, QUANT("bitsandbytes", ""), ST_UNSUPPORTED, "load_in_4bit and load_in_8bit"},
+    {LLAMA, QUANT("bitsandbytes", ",\"load_in_4bit\":true,\"load_in_8bit\":true"), ST_UNSUPPORTED,
+     "load_in_4bit and load_in_8bit"},
+    {LLAMA, QUANT("bitsandbytes", ",\"load_in_4bit\":1"), ST_FORMAT, "load_in_4bit must be"},
+    {LLAMA, QUANT("bitsandbytes", ",\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"af4\""),
+     ST_UNSUPPORTED, "bnb_4bit_quant_type = \"af4\""},
+    {LLAMA, QUANT("bitsandbytes", ",\"load_in_4bit\":true,\"bnb_4bit_quant_storage\":\"bfloat16\""),
+     ST_UNSUPPORTED, "bnb_4bit_quant_storage = \"bfloat16\""},
+    {LLAMA, QUANT("bitsandbytes", ",\"load_in_8bit\":true,\"llm_int8_skip_modules\":7"), ST_FORMAT,
+     "llm_int8_skip_modules is not a list"},
+    {LLAMA, QUANT("modelopt", ""), ST_UNSUPPORTED, "quant_algo = \"?\""},
+    {LLAMA, QUANT("modelopt", ",\"quant_algo\":\"W4A16_AWQ\""), ST_UNSUPPORTED,
+     "quant_algo = \"W4A16_AWQ\""},
+    {LLAMA, QUANT("modelopt", ",\"quant_algo\":\"FP8\",\"ignore\":[1]"), ST_FORMAT,
+     "ignore has an entry"},
     {LLAMA, QUANT("auto-round", ""), ST_UNSUPPORTED, "of the method \"auto-round\""},
     {LLAMA, QUANT("gptq", ""), ST_FORMAT, "bits is missing"},
     {LLAMA, QUANT("gptq", ",\"bits\":3"), ST_UNSUPPORTED,
@@ -159,8 +174,13 @@ static const struct {
     {LLAMA, COMPRESSED("", ",\"format\":\"marlin-24\"", ""), ST_UNSUPPORTED, "\"marlin-24\""},
     {LLAMA, COMPRESSED(",\"format\":\"pack-quantized\",\"ignore\":7", "", ""), ST_FORMAT,
      "ignore is not a list"},
-    {LLAMA, COMPRESSED(",\"kv_cache_scheme\":{\"num_bits\":8}", "", ""), ST_UNSUPPORTED,
-     "kv_cache_scheme"},
+    {LLAMA, FLOATS(",\"strategy\":\"channel\""), ST_UNSUPPORTED, "floats of 4 bits in the format"},
+    {LLAMA, NVFP4(",\"strategy\":\"group\""), ST_UNSUPPORTED,
+     "strategy = \"group\" with group_size 16"},
+    {LLAMA, NVFP4(",\"strategy\":\"tensor_group\",\"group_size\":32"), ST_UNSUPPORTED,
+     "with group_size 32 is not supported for the format \"nvfp4-pack-quantized\""},
+    {LLAMA, NVFP4(",\"strategy\":\"tensor_group\",\"symmetric\":false"), ST_UNSUPPORTED,
+     "with group_size 16 and zero points"},
     {LLAMA, COMPRESSED(",\"transform_config\":{\"a\":{}}", "", ""), ST_UNSUPPORTED,
      "transform_config"},
     {LLAMA, COMPRESSED(",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}", "", ""),

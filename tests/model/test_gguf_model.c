@@ -25,7 +25,7 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.arch->window == WINDOW_EVEN && mc.window)
         return false;
-    if (mc.fp8 || mc.ints != INTS_NONE)
+    if (mc.fp8 || mc.fp4 != FP4_NONE || mc.ints != INTS_NONE)
         return false;
     if (mc.arch->delta || mc.arch->names || mc.arch->global_heads)
         return false;          /* make_gguf.c does not write them; test_foreign_gguf.c has files */
@@ -422,6 +422,69 @@ Test(gguf_model, types_that_cannot_be)
                    ST_UNSUPPORTED, "output_norm.weight: a vector of type q8_0");
     refused_recipe((struct gguf_recipe){.as = "blk.1.ffn_up.weight", .as_type = GGML_Q4_K},
                    ST_FORMAT, "blk.1.ffn_up.weight\": rows of 64 are no multiple of the 256");
+}
+
+/* A file with one tensor. */
+struct one_tensor {
+    struct tensor_source base;
+    struct stored_tensor tensor;
+};
+
+static void close_one(struct tensor_source *s)
+{
+    free(s);
+}
+
+static size_t count_one(const struct tensor_source *s)
+{
+    (void)s;
+    return 1;
+}
+
+static void get_one(const struct tensor_source *s, size_t i, struct stored_tensor *out)
+{
+    (void)i;
+    *out = ((const struct one_tensor *)(const void *)s)->tensor;
+}
+
+/* The types of dynamic quantisations that are not served: the tensor and its type are named. */
+Test(gguf_model, types_that_are_not_served)
+{
+    static const struct tensor_source_ops one_ops = {"gguf", close_one, count_one, get_one};
+    static const struct {
+        enum ggml_type type;
+        const char *name;
+        uint64_t bits; /* of 256 weights */
+    } rows[] = {{GGML_IQ2_XXS, "iq2_xxs", 528}, {GGML_IQ2_XS, "iq2_xs", 592},
+                {GGML_IQ2_S, "iq2_s", 656},     {GGML_IQ3_XXS, "iq3_xxs", 784},
+                {GGML_IQ3_S, "iq3_s", 880},     {GGML_IQ1_S, "iq1_s", 400},
+                {GGML_IQ1_M, "iq1_m", 448},     {GGML_TQ1_0, "tq1_0", 432},
+                {GGML_TQ2_0, "tq2_0", 528},     {GGML_NVFP4, "nvfp4", 1152}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct ggml_type_info *info = ggml_type_info(rows[i].type);
+        static struct model_config mc;
+        struct one_tensor *one = calloc(1, sizeof *one);
+        struct tensor_source *src = &one->base;
+        struct stored_tensor t;
+        struct loader *ld;
+        char says[100];
+        cr_assert(info && strcmp(info->name, rows[i].name) == 0 &&
+                      (uint64_t)info->bytes * 8 * 256 / (uint64_t)info->block == rows[i].bits,
+                  "%s", rows[i].name);
+        one->base.ops = &one_ops;
+        one->tensor = (struct stored_tensor){.name = "blk.0.ffn_down.weight",
+                                             .type_name = info->name,
+                                             .dtype = gguf_dtype(rows[i].type),
+                                             .n_dims = 2,
+                                             .shape = {4, 256}};
+        must(loader_open_source(&ld, &mc, &src), "open");
+        cr_assert_eq(loader_tensor(ld, "blk.#.ffn_down.weight", 0, 0, 2, one->tensor.shape, &t),
+                     ST_UNSUPPORTED);
+        snprintf(says, sizeof says, "blk.0.ffn_down.weight: the type %s is not supported",
+                 rows[i].name);
+        cr_assert(strstr(status_text(), says), "%s", status_text());
+        loader_close(ld);
+    }
 }
 
 Test(gguf_model, a_file_cut_anywhere)

@@ -137,6 +137,17 @@ Test(tp, golden_models)
     all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
 }
 
+/* Ranks and slices cut the blocks of floats of 4 bits, whose scales go with both parts. */
+Test(tp, floats_of_4_bits)
+{
+    static const char *const names[] = {
+        "llama-nf4",      "llama-nf4-double", "llama-fp4",  "llama-nvfp4",
+        "qwen3moe-nf4",   "qwen3moe-nvfp4",   "llama-bnb8", "llama-nvfp4-modelopt",
+        "llama-ct-mxfp4", "qwen3moe-ct-mxfp4"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        all_worlds(golden_dir(names[i]), 4, DT_F32);
+}
+
 /* Rows in groups, whose scales go with them; GGUF's tiled value heads, which read a rank's key heads from the last one on
  * to the first one. */
 Test(tp, delta_nets)

@@ -286,6 +286,11 @@ const struct op_case op_cases[] = {
     EMBED(29, 300, 70, DT_INT4_INDEX),
     LINEAR_CASES(DT_INT8_INDEX) LINEAR(4, 90, 77, DT_INT8_INDEX, .n_parts = 3, .variant = 1),
     EMBED(29, 300, 70, DT_INT8_INDEX),
+    LINEAR_CASES(DT_NF4) LINEAR(4, 90, 77, DT_NF4, .n_parts = 3, .variant = 1),
+    EMBED(29, 300, 70, DT_NF4),
+    LINEAR_CASES(DT_FP4) LINEAR_CASES(DT_NVFP4)
+        LINEAR(4, 90, 77, DT_NVFP4, .n_parts = 3, .variant = 1),
+    EMBED(29, 300, 70, DT_NVFP4),
     EACH_KV(LATENT_CASES) EACH_KV(TO_CACHE_CASES) EACH_FLOAT(HEADS_CASES) EACH_FLOAT(MOE_CASES)
         MOE(1100, 8, 6, 4, 2, DT_BF16, .n_slices = 8), /* more than a chunk */
     DELTA(0, 1, 1, 1, 1, 4, 4, 4, ),

@@ -62,9 +62,9 @@ static inline const char *cuda_lacks(const struct backend *be, const struct op_c
         {&op_moe_route, o->moe_route},
         {&op_moe_ffn, o->moe_ffn},
     };
-    if ((c->dtype == DT_E4M3 || is_indexed(c->dtype)) &&
+    if ((c->dtype == DT_E4M3 || is_indexed(c->dtype) || has_levels(c->dtype)) &&
         (c->op == &op_linear || c->op == &op_embed))
-        return "no e4m3 or indexed weights";
+        return "no e4m3 or indexed weights, or weights with levels";
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         if (all[i].op == c->op)
             return all[i].present ? NULL : "no such op";

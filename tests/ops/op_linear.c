@@ -44,7 +44,7 @@ enum { INDEX_GROUPS = 5 };
 static int8_t element_at(enum dtype t, int32_t n, int32_t k)
 {
     int32_t x = (int32_t)((uint32_t)(n * 131 + k) * 2654435761U >> 24);
-    return (int8_t)(t == DT_INT4_INDEX ? x % 16 : x - 128);
+    return (int8_t)(t == DT_INT8_INDEX ? x - 128 : x % 16);
 }
 
 static uint16_t group_of(int32_t part, int32_t k)
@@ -62,12 +62,42 @@ static float group_min(int32_t n, int32_t g)
     return in_f32(6, n, g);
 }
 
+/* Types with levels: the rows begin in the middle of a block; the scale of block b of a row, small ones in e4m3, and
+ * what these are multiplied with and divided by in a part. */
+enum { LEVEL_SKIP = 5 };
+static int32_t level_block(enum dtype t)
+{
+    return t == DT_NF4 ? 64 : t == DT_FP4 ? 32 : 16;
+}
+
+static uint8_t small_scale(int32_t n, int32_t b)
+{
+    return e4m3_of_f32(40.0f * in_f32(4, n, b));
+}
+
+static float level_factor(int32_t part)
+{
+    return part == 1 ? 0.0123f : 1.0f;
+}
+
+static float level_divisor(int32_t part)
+{
+    return part == 1 ? 1.0f : 77.7f;
+}
+
+static float level_scale(enum dtype t, int32_t part, int32_t n, int32_t b)
+{
+    if (t != DT_NVFP4)
+        return 0.3f + fabsf(in_f32(4, n, b));
+    return f32_of_e4m3(small_scale(n, b)) * level_factor(part) / level_divisor(part);
+}
+
 /* Row n as stored, then its values. */
 static void store_row(const struct op_case *c, int32_t n, char *p)
 {
     enum dtype t = part_type(c, part_of(c, n));
     const struct quant_form *f = quant_form(t);
-    if (is_indexed(t)) {
+    if (is_indexed(t) || has_levels(t)) {
         for (int32_t k = 0; k < c->k; k++)
             p[k] = (char)element_at(t, n, k);
         return;
@@ -99,6 +129,10 @@ static void load_row(const struct op_case *c, int32_t n, float *w)
             int32_t g = group_of(part_of(c, n), k);
             w[k] = fmaf((float)element_at(t, n, k), group_scale(n, g), group_min(n, g));
         }
+    else if (has_levels(t))
+        for (int32_t k = 0; k < c->k; k++)
+            w[k] = dtype_levels(t)[element_at(t, n, k)] *
+                   level_scale(t, part_of(c, n), n, (LEVEL_SKIP + k) / level_block(t));
     else if (quant_form(t))
         quant_expand(t, p, (size_t)c->k, w);
     else
@@ -151,6 +185,19 @@ static float *fp8_scales(const struct op_case *c)
     return scale;
 }
 
+/* Scales of blocks of levels [n, each]; small: e4m3.  Freed by the caller. */
+static void *level_scales(const struct op_case *c, int32_t each, bool small)
+{
+    size_t n = (size_t)c->n * (size_t)each;
+    float *scale = malloc((n + 1) * sizeof *scale);
+    for (int32_t i = 0; i < c->n * each; i++)
+        if (small)
+            ((uint8_t *)scale)[i] = small_scale(i / each, i % each);
+        else
+            scale[i] = level_scale(c->dtype, 0, i / each, i % each);
+    return scale;
+}
+
 /* File rows with a gap of one byte, so that nothing is aligned. */
 static struct weight *load_matrix(struct op_env *e, const struct op_case *c, char **data,
                                   char **bias)
@@ -167,6 +214,9 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     float *scale = fp8_scales(c), *group = group_table(c, group_scale),
           *min = group_table(c, group_min);
     uint16_t *index = group_index(c);
+    int32_t block = level_block(c->dtype);
+    size_t n_level_scales = (size_t)scale_blocks(block, LEVEL_SKIP, c->k);
+    void *levels = level_scales(c, (int32_t)n_level_scales, c->dtype == DT_NVFP4);
     int32_t n = 0;
     for (int i = 0; i < src.n_slices; i++)
         src.slice_end[i] = slice_end(c, i, src.n_slices);
@@ -188,6 +238,15 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
             src.part[i].min = min + (size_t)n * INDEX_GROUPS;
             src.part[i].scale_stride = INDEX_GROUPS;
             src.part[i].index = index + (size_t)i * (size_t)c->k;
+        } else if (has_levels(t)) {
+            size_t at = (size_t)n * n_level_scales;
+            src.part[i].scale = t == DT_NVFP4 ? NULL : (float *)levels + at;
+            src.part[i].small_scale = t == DT_NVFP4 ? (uint8_t *)levels + at : NULL;
+            src.part[i].scale_stride = n_level_scales;
+            src.part[i].block = block;
+            src.part[i].skip = LEVEL_SKIP;
+            src.part[i].factor = level_factor(i);
+            src.part[i].divisor = level_divisor(i);
         }
         for (int32_t r = 0; r < part_rows(c, i); r++, n++, p += row, b += 2) {
             store_row(c, n, p);
@@ -199,6 +258,7 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     free(group);
     free(min);
     free(index);
+    free(levels);
     if (w)
         e->weights[e->n_weights++] = w;
     return w;

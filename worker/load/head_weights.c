@@ -1,5 +1,6 @@
 #include "worker/load/head_weights.h"
 
+#include "worker/load/derive_fp4.h"
 #include "worker/load/derive_fp8.h"
 #include "worker/load/derive_ints.h"
 
@@ -22,6 +23,7 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
     size_t first = (size_t)head * (size_t)(mc->d_nope + mc->d_value), rank = (size_t)mc->kv_rank;
     struct stored_tensor t;
     struct ints m;
+    struct fp4 f;
     const struct share_cut cut = {
         .step = 1, .rows = rank, .col = first, .cols = (size_t)mc->d_nope};
     const struct stored_rows values = stored_neighbours(first + (size_t)mc->d_nope);
@@ -29,6 +31,11 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
         TRY(ints_open(&m, ld, mc->arch->tensor[id].name, layer, 0, (size_t)shape[0], rank));
         return id == TN_V_B ? derive_ints(copies, &m, &values, 0, rank, p)
                             : derive_ints_transposed(copies, &m, &cut, p);
+    }
+    if (fp4_stored(ld, mc->arch->tensor[id].name, layer, 0)) {
+        TRY(fp4_open(&f, ld, mc->arch->tensor[id].name, layer, 0, (size_t)shape[0], rank));
+        return id == TN_V_B ? derive_fp4(copies, &f, &values, 0, rank, p)
+                            : derive_fp4_transposed(copies, &f, &cut, p);
     }
     TRY(loader_tensor(ld, mc->arch->tensor[id].name, layer, 0, 2, shape, &t));
     size_t row_bytes = t.n_bytes / shape[0]; /* shape times type is the tensor's checked size */

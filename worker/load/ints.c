@@ -2,60 +2,31 @@
 
 #include <string.h>
 
-enum { NAME_SIZE = 256 };
-
-/* The name of a tensor beside NAME.weight; false: the pattern does not end so. */
-static bool beside(char out[NAME_SIZE], const char *pattern, const char *end)
-{
-    size_t n = strlen(pattern), m = strlen("weight"), more = strlen(end) + 1;
-    if (n < m || n - m + more > NAME_SIZE || strcmp(pattern + n - m, "weight") != 0)
-        return false;
-    memcpy(out, pattern, n - m);
-    memcpy(out + n - m, end, more);
-    return true;
-}
+#include "worker/load/site.h"
 
 static const char *codes_name(enum int_storage s)
 {
-    return s == INTS_PACKED ? "weight_packed" : s == INTS_BYTES ? "weight" : "qweight";
+    return s == INTS_PACKED                   ? "weight_packed"
+           : s == INTS_BYTES || s == INTS_SCB ? "weight"
+                                              : "qweight";
 }
 
 bool ints_stored(const struct loader *ld, const char *pattern, int32_t layer, int32_t expert)
 {
     enum int_storage s = loader_config(ld)->ints;
     struct stored_tensor t;
-    char name[NAME_SIZE];
-    return s != INTS_NONE && beside(name, pattern, codes_name(s)) &&
-           loader_has(ld, name, layer, expert, &t) &&
-           (s != INTS_BYTES || strcmp(t.type_name, "I8") == 0);
-}
-
-/* What a matrix's tensors are called and found by. */
-struct site {
-    struct loader *ld;
-    const char *pattern;
-    int32_t layer, expert;
-};
-
-static enum status part(const struct site *s, const char *end, const char *type, uint64_t rows,
-                        uint64_t cols, struct stored_tensor *out)
-{
-    char name[NAME_SIZE];
-    const uint64_t shape[2] = {rows, cols};
-    if (!beside(name, s->pattern, end))
-        FAIL(ST_UNSUPPORTED, "tensor %s: its integers have no name", s->pattern);
-    return loader_parts(s->ld, name, type, s->layer, s->expert, cols ? 2 : 1, shape, out);
-}
-
-static bool has(const struct site *s, const char *end, struct stored_tensor *out)
-{
-    char name[NAME_SIZE];
-    return beside(name, s->pattern, end) && loader_has(s->ld, name, s->layer, s->expert, out);
+    return s != INTS_NONE && site_has(ld, pattern, layer, expert, codes_name(s), &t) &&
+           ((s != INTS_BYTES && s != INTS_SCB) || strcmp(t.type_name, "I8") == 0);
 }
 
 static size_t words(size_t n, size_t bits)
 {
     return (n * bits + 31) / 32;
+}
+
+static bool has(const struct site *s, const char *end, struct stored_tensor *out)
+{
+    return site_has(s->ld, s->pattern, s->layer, s->expert, end, out);
 }
 
 /* AutoGPTQ's and AutoAWQ's: transposed, [cols, rows]. */
@@ -67,12 +38,12 @@ static enum status open_transposed(struct ints *m, const struct site *s)
         FAIL(ST_UNSUPPORTED,
              "tensor %s: %zu x %zu integers of %zu bits do not fill words of 32 bits", s->pattern,
              m->rows, m->cols, m->bits);
-    TRY(awq ? part(s, "qweight", "I32", m->cols, words(m->rows, m->bits), &m->codes)
-            : part(s, "qweight", "I32", words(m->cols, m->bits), m->rows, &m->codes));
-    TRY(part(s, "scales", "float", m->n_groups, m->rows, &m->scales));
-    TRY(part(s, "qzeros", "I32", m->n_groups, words(m->rows, m->bits), &m->zeros));
+    TRY(awq ? site_part(s, "qweight", "I32", m->cols, words(m->rows, m->bits), &m->codes)
+            : site_part(s, "qweight", "I32", words(m->cols, m->bits), m->rows, &m->codes));
+    TRY(site_part(s, "scales", "float", m->n_groups, m->rows, &m->scales));
+    TRY(site_part(s, "qzeros", "I32", m->n_groups, words(m->rows, m->bits), &m->zeros));
     if (!awq && (has(s, "g_idx", &index) || loader_config(s->ld)->int_order))
-        TRY(part(s, "g_idx", "I32", m->cols, 0, &m->index));
+        TRY(site_part(s, "g_idx", "I32", m->cols, 0, &m->index));
     return ST_OK;
 }
 
@@ -83,7 +54,7 @@ static enum status check_shape(const struct ints *m, const struct site *s)
     uint64_t shape[2];
     if (!has(s, "weight_shape", &t))
         return ST_OK;
-    TRY(part(s, "weight_shape", strcmp(t.type_name, "I32") == 0 ? "I32" : "I64", 2, 0, &t));
+    TRY(site_part(s, "weight_shape", strcmp(t.type_name, "I32") == 0 ? "I32" : "I64", 2, 0, &t));
     for (int i = 0; i < 2; i++) {
         int32_t small;
         memcpy(t.n_bytes == sizeof shape ? (void *)&shape[i] : (void *)&small,
@@ -102,20 +73,36 @@ static enum status open_compressed(struct ints *m, const struct site *s)
     const struct model_config *mc = loader_config(s->ld);
     bool packed = m->storage == INTS_PACKED;
     struct stored_tensor scale;
-    TRY(packed ? part(s, "weight_packed", "I32", m->rows, words(m->cols, m->bits), &m->codes)
-               : part(s, "weight", "I8", m->rows, m->cols, &m->codes));
+    TRY(packed ? site_part(s, "weight_packed", "I32", m->rows, words(m->cols, m->bits), &m->codes)
+               : site_part(s, "weight", "I8", m->rows, m->cols, &m->codes));
     if (packed)
         TRY(check_shape(m, s));
     m->one_scale = has(s, "weight_scale", &scale) && scale.n_dims == 1 && m->n_groups == 1 &&
                    scale.shape[0] == 1;
     size_t rows = m->one_scale ? 1 : m->rows, groups = m->one_scale ? 0 : m->n_groups;
-    TRY(part(s, "weight_scale", "float", rows, groups, &m->scales));
+    TRY(site_part(s, "weight_scale", "float", rows, groups, &m->scales));
     if (mc->int_zeros && packed)
-        TRY(part(s, "weight_zero_point", "I32", words(rows, m->bits), groups, &m->zeros));
+        TRY(site_part(s, "weight_zero_point", "I32", words(rows, m->bits), groups, &m->zeros));
     else if (mc->int_zeros)
-        TRY(part(s, "weight_zero_point", "I8", rows, groups, &m->zeros));
+        TRY(site_part(s, "weight_zero_point", "I8", rows, groups, &m->zeros));
     if (mc->int_order)
-        TRY(part(s, "weight_g_idx", "I32", m->cols, 0, &m->index));
+        TRY(site_part(s, "weight_g_idx", "I32", m->cols, 0, &m->index));
+    return ST_OK;
+}
+
+/* bitsandbytes' 8 bits: the scale is 127 times too great.  weight_format 0 says that the rows are in
+ * order; the others were tiles of GPUs. */
+static enum status open_scb(struct ints *m, const struct site *s)
+{
+    struct stored_tensor form;
+    TRY(site_part(s, "weight", "I8", m->rows, m->cols, &m->codes));
+    TRY(site_part(s, "SCB", "F32", m->rows, 0, &m->scales));
+    if (!has(s, "weight_format", &form))
+        return ST_OK;
+    TRY(site_part(s, "weight_format", "U8", 0, 0, &form));
+    if (form.data[0] != 0)
+        FAIL(ST_UNSUPPORTED, "tensor %s is %d: rows in another order are not supported", form.name,
+             form.data[0]);
     return ST_OK;
 }
 
@@ -134,6 +121,8 @@ enum status ints_open(struct ints *out, struct loader *ld, const char *pattern, 
     out->n_groups = (cols + out->group - 1) / out->group;
     if (mc->int_zeros_less_one) /* GPTQModel adds to whole words, so that a carry goes on */
         out->add = out->bits == 4 ? 0x11111111U : 0x01010101U;
+    if (out->storage == INTS_SCB)
+        return open_scb(out, &s);
     return out->storage == INTS_GPTQ || out->storage == INTS_AWQ ? open_transposed(out, &s)
                                                                  : open_compressed(out, &s);
 }
@@ -214,7 +203,7 @@ float ints_scale(const struct ints *m, size_t row, size_t group, uint16_t *bits)
     if (m->scales.dtype != DT_F32)
         return m->scales.dtype == DT_F16 ? f32_of_f16(*bits) : f32_of_bf16(*bits);
     memcpy(&f, p, sizeof f);
-    return f;
+    return m->storage == INTS_SCB ? f * (1.0f / 127) : f;
 }
 
 size_t ints_group(const struct ints *m, size_t col)

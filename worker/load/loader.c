@@ -335,6 +335,19 @@ static bool of_other_head(const struct loader *ld, const char *name)
     return ld->mc.classifier && strncmp(name, head, strlen(head)) == 0;
 }
 
+/* Scales of activations, which stay in float or have scales of their own, and of the KV cache, which has its own. */
+static bool of_rounding(const struct loader *ld, const char *name)
+{
+    static const char *const ends[] = {
+        ".input_scale",    ".activation_scale", ".input_global_scale",
+        ".input_scale_ub", ".k_scale",          ".v_scale"};
+    bool quantised = ld->mc.fp8 || ld->mc.fp4 != FP4_NONE || ld->mc.ints != INTS_NONE;
+    for (size_t i = 0; quantised && i < ARRAY_LEN(ends); i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
 /* Tensors that carry nothing more: RoPE frequencies and causal masks as old checkpoints save them,
  * and divisors of the frequencies, which the configuration holds. */
 static bool carries_nothing(const struct loader *ld, const char *name)
@@ -343,15 +356,12 @@ static bool carries_nothing(const struct loader *ld, const char *name)
         (ld->mc.rope.type == ROPE_DIVISORS && strcmp(name, "rope_freqs.weight") == 0) ||
         (ld->mc.rope.type == ROPE_LONGROPE && (strcmp(name, "rope_factors_short.weight") == 0 ||
                                                strcmp(name, "rope_factors_long.weight") == 0));
-    bool of_rounding = /* of activations, which stay in float */
-        ld->mc.fp8 && (ends_with(name, ".input_scale") || ends_with(name, ".activation_scale"));
     bool of_mtp = ld->mc.arch->mtp_tensors && strncmp(name, "mtp.", 4) == 0;
     bool of_mask = ld->mc.arch->masks &&
                    (ends_with(name, ".attn.bias") || ends_with(name, ".attention.bias") ||
                     ends_with(name, ".masked_bias"));
-    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding || divisors || of_mtp ||
-           of_mask || of_extra_layer(ld, name) || of_other_head(ld, name) ||
-           of_shared_kv(ld, name);
+    return ends_with(name, ".rotary_emb.inv_freq") || of_rounding(ld, name) || divisors || of_mtp ||
+           of_mask || of_extra_layer(ld, name) || of_other_head(ld, name) || of_shared_kv(ld, name);
 }
 
 /* Beside integers: a bias of zeros, which AutoGPTQ wrote for every matrix. */

@@ -13,16 +13,35 @@ static bool is_scale(const struct model_config *mc, const struct stored_tensor *
 {
     return mc->ints == INTS_GPTQ || mc->ints == INTS_AWQ
                ? ends_with(t->name, ".scales")
-               : ends_with(t->name, ".weight_scale") || ends_with(t->name, ".weight_scale_inv");
+               : ends_with(t->name, ".weight_scale") || ends_with(t->name, ".weight_scale_inv") ||
+                     ends_with(t->name, ".SCB");
 }
 
 /* Beside packed weights: scales and what goes with them. */
 static bool is_detail(const struct model_config *mc, const struct stored_tensor *t)
 {
-    static const char *const ends[] = {".qzeros",           ".g_idx",        ".weight_zero_point",
-                                       ".weight_g_idx",     ".weight_shape", ".input_scale",
-                                       ".activation_scale", "_scales"};
-    if (mc->ints == INTS_NONE && !mc->fp8 && !mc->mxfp4)
+    static const char *const ends[] = {".qzeros",
+                                       ".g_idx",
+                                       ".weight_zero_point",
+                                       ".weight_g_idx",
+                                       ".weight_shape",
+                                       ".input_scale",
+                                       ".activation_scale",
+                                       "_scales",
+                                       ".SCB",
+                                       ".weight_format",
+                                       ".absmax",
+                                       ".quant_map",
+                                       ".nested_absmax",
+                                       ".nested_quant_map",
+                                       ".bitsandbytes__nf4",
+                                       ".bitsandbytes__fp4",
+                                       ".weight_global_scale",
+                                       ".weight_scale_2",
+                                       ".input_global_scale",
+                                       ".k_scale",
+                                       ".v_scale"};
+    if (mc->ints == INTS_NONE && mc->fp4 == FP4_NONE && !mc->fp8 && !mc->mxfp4)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
         if (ends_with(t->name, ends[i]))
@@ -39,6 +58,8 @@ uint64_t weights_in(const struct model_config *mc, const struct stored_tensor *t
         return 0;
     if (mc->ints != INTS_NONE && strcmp(t->type_name, "I32") == 0)
         return n * (32 / (uint64_t)mc->int_bits);
+    if (mc->fp4 != FP4_NONE && strcmp(t->type_name, "U8") == 0)
+        return 2 * n;
     return mc->mxfp4 && ends_with(t->name, "_blocks") ? 2 * n : n;
 }
 
@@ -58,7 +79,8 @@ static void say_integers(const struct loader *ld, char *out)
     static const char *const methods[] = {[INTS_GPTQ] = "gptq",
                                           [INTS_AWQ] = "awq",
                                           [INTS_PACKED] = "compressed-tensors",
-                                          [INTS_BYTES] = "compressed-tensors"};
+                                          [INTS_BYTES] = "compressed-tensors",
+                                          [INTS_SCB] = "bitsandbytes"};
     const struct model_config *mc = loader_config(ld);
     char groups[40] = "a scale for each row";
     bool floats = mc->int_order || mc->int_group % 32 || has_f32_scales(ld);
@@ -69,12 +91,47 @@ static void say_integers(const struct loader *ld, char *out)
              mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", floats ? "f32" : "8 bits");
 }
 
+/* bitsandbytes' blocks are seen from a matrix: scales beside bytes of two weights each. */
+static void say_bnb(const struct loader *ld, char *out)
+{
+    struct stored_tensor t, codes;
+    uint64_t weights = 0, scales = 0;
+    bool nf4 = false, nested = false;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        nf4 |= ends_with(t.name, ".bitsandbytes__nf4");
+        if (i == 0 || !ends_with(t.name, ".weight.absmax"))
+            continue;
+        loader_get(ld, i - 1, &codes); /* by name: the weight is before it */
+        weights = codes.n_dims == 2 ? 2 * codes.shape[0] * codes.shape[1] : 0;
+        scales = t.n_dims == 1 && t.shape[0] ? t.shape[0] : 1;
+        nested = strcmp(t.type_name, "U8") == 0;
+    }
+    snprintf(out, SCHEME_SIZE, "bitsandbytes: %s, a scale for %llu weights%s; activations in f32",
+             nf4 ? "nf4" : "fp4", (unsigned long long)(weights / (scales ? scales : 1)),
+             nested ? ", themselves in 8 bits" : "");
+}
+
+static void say_fp4(const struct loader *ld, char *out)
+{
+    enum fp4_storage s = loader_config(ld)->fp4;
+    if (s == FP4_BNB)
+        say_bnb(ld, out);
+    else
+        snprintf(out, SCHEME_SIZE, "%s: %s weights; activations in %s",
+                 s == FP4_MODELOPT ? "modelopt" : "compressed-tensors",
+                 s == FP4_MX ? "mxfp4, a scale for 32" : "nvfp4, a scale for 16",
+                 s == FP4_MX ? "8 bits" : "f32");
+}
+
 void weights_scheme(const struct loader *ld, char out[SCHEME_SIZE])
 {
     const struct model_config *mc = loader_config(ld);
     out[0] = 0;
     if (mc->ints != INTS_NONE)
         say_integers(ld, out);
+    else if (mc->fp4 != FP4_NONE)
+        say_fp4(ld, out);
     else if (mc->fp8 && mc->fp8_rows)
         snprintf(out, SCHEME_SIZE,
                  "fp8: e4m3 with a scale for each block of %d x %d; activations in f32",

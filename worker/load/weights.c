@@ -6,6 +6,7 @@
 
 #include "common/quant.h"
 #include "worker/load/derive.h"
+#include "worker/load/derive_fp4.h"
 #include "worker/load/derive_fp8.h"
 #include "worker/load/derive_ints.h"
 #include "worker/load/group_weights.h"
@@ -245,6 +246,8 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
 {
     const struct unit u = unit_of(p->dtype);
     size_t skip = p->dtype == DT_E4M3 ? 0 : (size_t)p->skip;
+    if (is_indexed(p->dtype) || has_levels(p->dtype))
+        return p->row_bytes; /* a byte for each element */
     return cols ? (skip + (size_t)cols + u.elements - 1) / u.elements * u.bytes : 0;
 }
 
@@ -373,20 +376,27 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
     return ST_OK;
 }
 
-/* A share of a matrix of integers. */
-static enum status cut_ints(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                            enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
-                            struct range cols, struct copies *copies)
+/* A share of a matrix of integers, or of 4-bit floats. */
+static enum status cut_packed(struct weight_part *p, size_t *n_bytes, struct loader *ld,
+                              enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
+                              struct range cols, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     struct ints m;
+    struct fp4 f;
     int32_t before;
-    size_t all = (size_t)model_fused_rows(mc, id, &before);
+    size_t all = (size_t)model_fused_rows(mc, id, &before), k = (size_t)model_axis(mc, rule->cols);
+    size_t first = (size_t)cols.first, n = (size_t)cols.n;
     const struct stored_rows from = share_rows(mc, id, rows.first, rows.n);
-    TRY(ints_open(&m, ld, rule->name, layer, expert, all, (size_t)model_axis(mc, rule->cols)));
     p->rows = rows.n;
-    TRY(derive_ints(copies, &m, &from, (size_t)cols.first, (size_t)cols.n, p));
+    if (mc->fp4 != FP4_NONE) {
+        TRY(fp4_open(&f, ld, rule->name, layer, expert, all, k));
+        TRY(derive_fp4(copies, &f, &from, first, n, p));
+    } else {
+        TRY(ints_open(&m, ld, rule->name, layer, expert, all, k));
+        TRY(derive_ints(copies, &m, &from, first, n, p));
+    }
     *n_bytes += (size_t)rows.n * p->row_bytes;
     return ST_OK;
 }
@@ -400,8 +410,9 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     enum fused fused = loader_config(ld)->arch->tensor[id].fused;
     if (is_transposed(fused))
         return cut_derived(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
-    if (ints_stored(ld, loader_config(ld)->arch->tensor[id].name, layer, expert))
-        return cut_ints(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
+    const char *name = loader_config(ld)->arch->tensor[id].name;
+    if (ints_stored(ld, name, layer, expert) || fp4_stored(ld, name, layer, expert))
+        return cut_packed(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
     const struct stored_rows from = share_rows(loader_config(ld), id, rows.first, rows.n);
     const struct unit u = unit_of(t.dtype);

@@ -218,6 +218,8 @@ static enum status open_source(struct job *j)
         FAIL(ST_UNSUPPORTED, "%s: a model without a head is not converted", j->source);
     if (mc->fp8)
         FAIL(ST_UNSUPPORTED, "%s: weights of the method fp8 are not converted", j->source);
+    if (mc->fp4 != FP4_NONE)
+        FAIL(ST_UNSUPPORTED, "%s: weights of 4-bit floats are not converted", j->source);
     if (mc->ints != INTS_NONE)
         FAIL(ST_UNSUPPORTED, "%s: weights of packed integers are not converted", j->source);
     j->choice = choice_make(j->a->type, j->a->output_type - 1, j->a->embed_type - 1, mc->tied,
