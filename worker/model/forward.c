@@ -138,8 +138,8 @@ static enum status wide_norms(struct decoder *m, const struct layer *l, const st
     out.cols = m->sh.n_kv - shared;
     TRY(m->op->head_squares(m->be, own, out));
     TRY(all_reduce(m, s->squares));
-    TRY(m->op->wide_norm(m->be, q, q_sums, d, l->w[W_Q_NORM], m->eps));
-    return m->op->wide_norm(m->be, k, k_sums, d, l->w[W_K_NORM], m->eps);
+    TRY(m->op->wide_norm(m->be, q, q_sums, d, m->mc.n_q, 0, l->w[W_Q_NORM], m->eps));
+    return m->op->wide_norm(m->be, k, k_sums, d, m->mc.n_kv, 0, l->w[W_K_NORM], m->eps);
 }
 
 /* *delta: s->out, through the norm with its bias, if the model has one; then h and out change
