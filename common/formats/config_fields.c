@@ -83,6 +83,9 @@ const struct config_field config_fields[] = {
     NUMBERS(d_delta_k, FIELD_INT),
     NUMBERS(d_delta_v, FIELD_INT),
     NUMBERS(delta_taps, FIELD_INT),
+    NUMBERS(conv_bias, FIELD_BOOL),
+    NUMBERS(dt_min, FIELD_F64),
+    NUMBERS(dt_max, FIELD_F64),
     SILENT(max_ctx, FIELD_INT, 1), /* a limit; a worker's Hello says it */
     NUMBERS(eps, FIELD_F64),
     NUMBERS(act, FIELD_INT),

@@ -341,6 +341,25 @@ static const struct refusal {
      "it has embeddings in each layer and several residual streams"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"deepseek", "of DeepSeek's models those from V2 on are"},
+    /* classes, then their architectures in GGUF */
+    {"MambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"FalconMambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"JambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"Plamo2ForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"Mamba2ForCausalLM", "it has no layer with attention"},
+    {"ZambaForCausalLM", "its layers share the weights of those with attention"},
+    {"Zamba2ForCausalLM", "its layers share the weights of those with attention"},
+    {"Lfm2ForCausalLM", "its layers of short convolutions are not computed"},
+    {"Lfm2MoeForCausalLM", "its layers of short convolutions are not computed"},
+    {"RwkvForCausalLM", "it has no layer with attention"},
+    {"mamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"jamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"plamo2", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"mamba2", "it has no layer with attention"},
+    {"lfm2", "its layers of short convolutions are not computed"},
+    {"lfm2moe", "its layers of short convolutions are not computed"},
+    {"rwkv6", "it has no layer with attention"},
+    {"rwkv7", "it has no layer with attention"},
 };
 
 const char *arch_refusal(const char *name)
@@ -363,6 +382,9 @@ static const struct arch *row_at(size_t i)
     if (i < n_archs_of_delta)
         return &archs_of_delta[i];
     i -= n_archs_of_delta;
+    if (i < n_archs_of_mamba)
+        return &archs_of_mamba[i];
+    i -= n_archs_of_mamba;
     if (i < n_archs_of_gemma)
         return &archs_of_gemma[i];
     i -= n_archs_of_gemma;

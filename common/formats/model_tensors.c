@@ -206,6 +206,8 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_UP:
     case TN_DOWN:
         return mc->mlp_bias;
+    case TN_DELTA_CONV:
+        return mc->conv_bias;
     case TN_ROUTER:
     case TN_EXPERT_GATE:
     case TN_EXPERT_UP:
@@ -221,6 +223,18 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     }
 }
 
+/* Of the matrix that the layer's input meets: z, x, B, C, dt. */
+static int32_t mamba_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
+{
+    int32_t values = model_axis(mc, AX_DELTA_VALUES), keys = model_axis(mc, AX_DELTA_KEYS);
+    *first = id == TN_DELTA_Z   ? 0
+             : id == TN_DELTA_V ? values
+             : id == TN_DELTA_K ? 2 * values
+             : id == TN_DELTA_Q ? 2 * values + keys
+                                : 2 * (values + keys);
+    return 2 * (values + keys) + mc->n_delta_v;
+}
+
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
 {
     int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
@@ -232,7 +246,7 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
-        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
+        *first = id == TN_UP || id == TN_EXPERT_UP || id == TN_SHARED_UP ? own : 0;
         return 2 * own;
     case TRANSPOSED_PAIRS:
         *first = id == TN_EXPERT_UP;
@@ -251,6 +265,8 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         own = model_axis(mc, AX_DELTA_KEYS);
         *first = id == TN_DELTA_K ? own : id == TN_DELTA_V ? 2 * own : 0;
         return 2 * own + model_axis(mc, AX_DELTA_VALUES);
+    case FUSED_MAMBA:
+        return mamba_rows(mc, id, first);
     case TRANSPOSED:
     case EACH_HEAD:
     case FUSED_NO:

@@ -13,6 +13,7 @@
 #define GEMMA2 "Gemma2ForCausalLM"
 #define GEMMA3 "Gemma3ForCausalLM"
 #define GEMMA4 "Gemma4ForCausalLM"
+#define GRANITE4 "GraniteMoeHybridForCausalLM"
 #define PHI3 "Phi3ForCausalLM"
 #define MINISTRAL3 "Ministral3ForCausalLM"
 

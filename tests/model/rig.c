@@ -124,6 +124,10 @@ const char *const golden_names[] = {
     "gemma4-values-bf16",
     "gemma4-bias",
     "gemma4-vision",
+    /* of make_mamba.py */
+    "granite-hybrid",
+    "granite-hybrid-groups-bf16",
+    "granite-hybrid-dense",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -196,7 +196,11 @@ static void set_delta(struct decoder *m, struct layer *l, bool is_delta)
                                     .taps = m->mc.delta_taps,
                                     .conv = l->w[W_DELTA_CONV],
                                     .decay = l->w[W_DELTA_DECAY],
-                                    .dt = l->w[W_DELTA_DT]};
+                                    .dt = l->w[W_DELTA_DT],
+                                    .bias = l->w[W_DELTA_CONV_BIAS],
+                                    .skip = l->w[W_DELTA_SKIP],
+                                    .dt_min = (float)m->mc.dt_min,
+                                    .dt_max = (float)m->mc.dt_max};
 }
 
 static void set_layers(struct decoder *m)
@@ -393,5 +397,7 @@ size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_co
 {
     size_t out = (size_t)model_n_out(mc) * (size_t)mc->hidden;
     size_t heads = mc->arch->wide_qk_norm ? (size_t)(mc->n_q + mc->n_kv) : 0;
+    if (mc->arch->mamba && (size_t)mc->n_delta_v > heads)
+        heads = (size_t)mc->n_delta_v;
     return (size_t)cfg->max_tokens * (out > heads ? out : heads) * sizeof(float);
 }

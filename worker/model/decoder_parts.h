@@ -14,7 +14,8 @@ struct layer {
     struct moe_layer moe; /* of a layer with experts */
     bool sparse;          /* it is one */
     float scale;          /* factor on the residual stream behind it */
-    bool is_delta;        /* it is a gated delta net and has states in place of attention and KV */
+    bool
+        is_delta; /* it is a gated delta net or Mamba-2 and has states in place of attention and KV */
     struct delta_layer delta;
     struct delta_state state;
     struct buf *conv_state, *rule_state;

@@ -8,6 +8,7 @@ struct scratch {
     struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
     struct view both, second; /* [2 T, D]: out and behind it the second output */
     struct view gate, delta_qkv, delta_z, delta_ba, delta_out; /* see scratch_layout */
+    struct view delta_squares;                                 /* [T, heads of all ranks] */
     struct view squares;                                       /* [T, Hq + Hkv] */
     struct view q_latent, q_normed, q_heads, latent, values;   /* see scratch_layout */
     struct view router, ids, weights, moe;                     /* moe: the whole room, [1, n] */
@@ -46,7 +47,8 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .second = second,
         .gate = rows_of(m, m->at.gate, T, q),
         .delta_qkv = rows_of(m, m->at.delta_qkv, T, 2 * m->sh.delta.n_k * m->mc.d_delta_k + values),
-        .delta_z = rows_of(m, m->at.delta_z, T, values),
+        .delta_z = rows_of(m, m->at.delta_z, T, m->mc.arch->mamba ? 2 * values : values),
+        .delta_squares = rows_of(m, m->at.delta_squares, T, m->mc.n_delta_v),
         .delta_ba = rows_of(m, m->at.delta_ba, T, 2 * m->sh.delta.n_v),
         .delta_out = rows_of(m, m->at.delta_out, T, values),
         .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
@@ -223,6 +225,45 @@ static enum status delta_net(struct decoder *m, const struct layer *l, const str
     return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
 }
 
+/* Columns [first, first + n). */
+static struct view columns(struct view x, int32_t first, int32_t n)
+{
+    x.off += (size_t)first * sizeof(float);
+    x.cols = n;
+    return x;
+}
+
+/* Of what a Mamba-2 layer gives, over the groups of heads that share B and C: where ranks share a group, each head's sum
+ * of squares comes from one of them. */
+static enum status group_norm(struct decoder *m, const struct layer *l, const struct scratch *s)
+{
+    const struct delta_share *sh = &m->sh.delta;
+    if (sh->cut_groups)
+        TRY(m->op->zero(m->be, s->delta_squares));
+    TRY(m->op->head_squares(m->be, s->delta_out, columns(s->delta_squares, sh->v_first, sh->n_v)));
+    if (sh->cut_groups)
+        TRY(all_reduce(m, s->delta_squares));
+    return m->op->wide_norm(m->be, s->delta_out, s->delta_squares, m->mc.d_delta_v, sh->v_per_k,
+                            sh->v_first, l->w[W_DELTA_NORM], m->eps);
+}
+
+/* s->out: partial [T,D], from in [T,D] */
+static enum status mamba(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                         struct view in, const struct scratch *s)
+{
+    const struct backend_ops *op = m->op;
+    int32_t values = s->delta_out.cols, n = m->sh.delta.n_v;
+    struct view z = columns(s->delta_z, 0, values), y = columns(s->delta_z, values, values);
+    TRY(op->linear(m->be, l->w[W_DELTA_QKV], in, s->delta_qkv)); /* C, B, x */
+    TRY(op->linear(m->be, l->w[W_DELTA_Z], in, z));
+    TRY(op->linear(m->be, l->w[W_DELTA_STEP], in, columns(s->delta_ba, n, n)));
+    TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
+    TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, y));
+    TRY(op->act_mul(m->be, ACT_SILU, s->delta_z, s->delta_out)); /* silu(z) y */
+    TRY(group_norm(m, l, s));
+    return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
+}
+
 /* The same rows with as many columns as a layer of another kind has. */
 static struct view with_cols(struct view x, int32_t cols)
 {
@@ -251,7 +292,7 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
 {
     const struct backend_ops *op = m->op;
     if (l->is_delta)
-        return delta_net(m, l, st, in, s);
+        return m->mc.arch->mamba ? mamba(m, l, st, in, s) : delta_net(m, l, st, in, s);
     if (m->mc.kv_rank)
         return latent_attention(m, l, st, in, s);
     if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
