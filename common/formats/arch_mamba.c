@@ -11,7 +11,7 @@
     [TN_DELTA_Q] = {A "in_proj.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_MAMBA},              \
     [TN_DELTA_A] = {A "in_proj.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_MAMBA},             \
     [TN_DELTA_CONV] = {A "conv1d.weight", A "conv1d.bias", AX_DELTA_VALUES, AX_DELTA_TAPS,         \
-                       FUSED_NO},                                                                  \
+                       FUSED_DELTA_QKV},                                                           \
     [TN_DELTA_LOG] = {A "A_log", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                          \
     [TN_DELTA_DT] = {A "dt_bias", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                         \
     [TN_DELTA_SKIP] = {A "D", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                             \

@@ -247,7 +247,7 @@ static const struct tensor_rule gguf_qwen35moe_tensors[TN_N] = {
     [TN_DELTA_Q] = {L "ssm_in.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_MAMBA},               \
     [TN_DELTA_A] = {L "ssm_in.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_MAMBA},              \
     [TN_DELTA_CONV] = {L "ssm_conv1d.weight", L "ssm_conv1d.bias", AX_DELTA_VALUES, AX_DELTA_TAPS, \
-                       FUSED_NO},                                                                  \
+                       FUSED_DELTA_QKV},                                                           \
     [TN_DELTA_LOG] = {L "ssm_a", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                          \
     [TN_DELTA_DT] = {L "ssm_dt.bias", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                     \
     [TN_DELTA_SKIP] = {L "ssm_d", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                         \
