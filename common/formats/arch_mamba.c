@@ -41,6 +41,22 @@ static const struct tensor_rule granitehybrid_tensors[TN_N] = {
     [TN_SHARED_DOWN] = {SHARED "output_linear.weight", NULL, AX_HIDDEN, AX_SHARED_FFN, FUSED_NO},
 };
 
+#define FFN L "feed_forward."
+
+static const struct tensor_rule falconh1_tensors[TN_N] = {
+    SPLIT_QKV,
+    MAMBA_LAYER,
+    [TN_EMBED] = {"model.embed_tokens.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_O] = {L "self_attn.o_proj.weight", NULL, AX_HIDDEN, AX_Q, FUSED_NO},
+    [TN_FFN_NORM] = {L "pre_ff_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_GATE] = {FFN "gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_UP] = {FFN "up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {FFN "down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+    [TN_FINAL_NORM] = {"model.final_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+};
+
 const struct arch archs_of_mamba[] = {
     {.name = "GraniteMoeHybridForCausalLM",
      .model_type = "granitemoehybrid",
@@ -50,5 +66,12 @@ const struct arch archs_of_mamba[] = {
      .multipliers = true,
      .position_type = true,
      .experts = EXPERTS_OPTION},
+    {.name = "FalconH1ForCausalLM",
+     .model_type = "falcon_h1",
+     .tensor = falconh1_tensors,
+     .delta = true,
+     .mamba = true,
+     .beside = true,
+     .default_eps = 1e-5},
 };
 const size_t n_archs_of_mamba = ARRAY_LEN(archs_of_mamba);

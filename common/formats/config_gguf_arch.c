@@ -257,6 +257,15 @@ static const struct tensor_rule gguf_qwen35moe_tensors[TN_N] = {
 static const struct tensor_rule gguf_granitehybrid_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT,
                                                                     GGUF_MAMBA, GGUF_SHARED};
 
+/* Falcon-H1: the factors are in the weights. */
+static const struct tensor_rule gguf_falconh1_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_SPLIT,
+    GGUF_MAMBA,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "ffn_norm", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}, /* so in llama.cpp too */
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -455,6 +464,15 @@ static const struct gguf_arch archs[] = {
       .experts = EXPERTS_OPTION,
       .read_only = true},
      true},
+    {{.name = "falcon-h1",
+      .model_type = "falcon_h1",
+      .tensor = gguf_falconh1_tensors,
+      .delta = true,
+      .mamba = true,
+      .beside = true,
+      .decay_value = true,
+      .read_only = true},
+     false},
     {{.name = "dots1",
       .model_type = "dots1",
       .tensor = gguf_dots1_tensors,
@@ -517,7 +535,7 @@ const char *gguf_arch_names(void)
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
            "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe, "
-           "granitehybrid, "
+           "granitehybrid, falcon-h1, "
            "gptneox, gpt2 and gpt-oss";
 }
 

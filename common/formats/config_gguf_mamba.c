@@ -51,6 +51,9 @@ enum status config_gguf_mamba(struct model_config *mc, const struct meta *m)
                                          "ssm.time_step_rank", "ssm.inner_size"};
     int32_t inner = 0;
     mc->dt_max = (double)INFINITY;
+    mc->state_norm = !mc->arch->beside || gguf_find_tensor(m->g, "blk.0.ssm_norm.weight") != NULL;
+    if (mc->arch->beside)
+        memset(mc->delta, true, (size_t)mc->n_layers * sizeof *mc->delta);
     TRY(read_positions(mc, m));
     if (!model_n_delta(mc))
         return config_delta_check(mc);

@@ -76,6 +76,10 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->delta && !arch->mamba;
     case READ_MAMBA:
         return arch->mamba;
+    case READ_BESIDE:
+        return arch->beside;
+    case READ_EMBED_FACTOR:
+        return arch->multipliers || arch->beside;
     case READ_EXPERTS_OPTION:
         return arch->experts == EXPERTS_OPTION;
     case READ_POSITION_TYPE:

@@ -54,7 +54,24 @@ static enum status read_limit(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
-/* Defaults are those of the transformers class; mamba_d_head "auto" follows from the others. */
+/* Falcon-H1 says the channels; null: they follow as Granite's. */
+static enum status read_inner(struct model_config *mc, const cJSON *root, int64_t *inner)
+{
+    int32_t n = 1024;
+    mc->state_norm = true;
+    if (!mc->arch->beside)
+        return ST_OK;
+    mc->state_norm = false;
+    mc->norm_first = true;
+    TRY(json_bool(root, "mamba_rms_norm", &mc->state_norm));
+    TRY(json_bool(root, "mamba_norm_before_gate", &mc->norm_first));
+    TRY(json_i32(root, "mamba_d_ssm", 1, DELTA_HEADS * DELTA_HEAD, &n));
+    if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "mamba_d_ssm")))
+        *inner = n;
+    return ST_OK;
+}
+
+/* Defaults are those of the transformers classes; mamba_d_head "auto" follows from the others. */
 static enum status read_heads(struct model_config *mc, const cJSON *root)
 {
     const cJSON *head = json_member(root, "mamba_d_head");
@@ -72,16 +89,18 @@ static enum status read_heads(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "mamba_expand", 1, 1 << 10, &expand));
     TRY(json_bool(root, "mamba_conv_bias", &mc->conv_bias));
     inner = (int64_t)expand * mc->hidden;
+    TRY(read_inner(mc, root, &inner));
     if (inner % mc->n_delta_v || inner / mc->n_delta_v > DELTA_HEAD)
-        FAIL(ST_RANGE, "%lld channels (mamba_expand * hidden_size) are no %d heads of up to %d",
-             (long long)inner, mc->n_delta_v, DELTA_HEAD);
+        FAIL(ST_RANGE, "%lld channels (%s) are no %d heads of up to %d", (long long)inner,
+             mc->arch->beside ? "mamba_d_ssm" : "mamba_expand * hidden_size", mc->n_delta_v,
+             DELTA_HEAD);
     mc->d_delta_v = (int32_t)(inner / mc->n_delta_v);
     int32_t said = mc->d_delta_v;
     if (!cJSON_IsString(head) || strcmp(head->valuestring, "auto") != 0)
         TRY(json_i32(root, "mamba_d_head", 1, DELTA_HEAD, &said));
     if (said != mc->d_delta_v)
-        FAIL(ST_RANGE, "mamba_d_head is %d: %d heads of it are not mamba_expand * hidden_size %lld",
-             said, mc->n_delta_v, (long long)inner);
+        FAIL(ST_RANGE, "mamba_d_head is %d: %d heads of it are not the %lld channels", said,
+             mc->n_delta_v, (long long)inner);
     if (mc->n_delta_v % mc->n_delta_k)
         FAIL(ST_RANGE, "mamba_n_heads %d cannot share mamba_n_groups %d groups evenly",
              mc->n_delta_v, mc->n_delta_k);
@@ -100,11 +119,56 @@ static enum status read_positions(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* n factors; absent or null: 1. */
+static enum status read_list(const cJSON *root, const char *key, int n, double *const *to)
+{
+    const cJSON *list = json_member(root, key), *item;
+    int i = 0;
+    if (!list)
+        return ST_OK;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != n)
+        FAIL(ST_FORMAT, "%s must be a list of %d numbers", key, n);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 1e6))
+            FAIL(ST_RANGE, "%s[%d] is no number of up to 1e6", key, i);
+        *to[i++] = item->valuedouble;
+    }
+    return ST_OK;
+}
+
+/* Falcon-H1's.  Factors on a matrix's input go to what it gives. */
+static enum status read_factors(struct model_config *mc, const cJSON *root)
+{
+    struct layer_factors *f = &mc->factors;
+    double *const mlp[] = {&f->gate, &f->down}, *const ssm[] = {&f->z, &f->x, &f->b, &f->c, &f->dt};
+    double in = 1;
+    TRY(json_need(root, "num_key_value_heads"));
+    TRY(json_double(root, "embedding_multiplier", 1e-6, 1e6, &mc->embed_scale));
+    TRY(json_double(root, "lm_head_multiplier", 1e-6, 1e6, &mc->logit_scale));
+    TRY(json_double(root, "attention_in_multiplier", 1e-6, 1e6, &f->qv));
+    TRY(json_double(root, "key_multiplier", 1e-6, 1e6, &f->k));
+    TRY(json_double(root, "attention_out_multiplier", 1e-6, 1e6, &f->o));
+    TRY(json_double(root, "ssm_in_multiplier", 1e-6, 1e6, &in));
+    TRY(json_double(root, "ssm_out_multiplier", 1e-6, 1e6, &f->ssm));
+    TRY(read_list(root, "mlp_multipliers", ARRAY_LEN(mlp), mlp));
+    TRY(read_list(root, "ssm_multipliers", ARRAY_LEN(ssm), ssm));
+    f->k *= f->qv;
+    for (size_t i = 0; i < ARRAY_LEN(ssm); i++)
+        *ssm[i] *= in;
+    return ST_OK;
+}
+
 enum status config_mamba_read(struct model_config *mc, const cJSON *root)
 {
     if (mc->act != MODEL_SILU)
         FAIL(ST_UNSUPPORTED, "hidden_act: %s is supported with silu alone", mc->arch->name);
-    TRY(read_layers(mc, root));
+    if (mc->arch->beside) {
+        memset(mc->delta, true, (size_t)mc->n_layers * sizeof *mc->delta);
+        TRY(read_factors(mc, root));
+    } else {
+        TRY(read_layers(mc, root));
+    }
     if (model_n_delta(mc))
         TRY(read_heads(mc, root));
     if (mc->arch->position_type)

@@ -17,6 +17,7 @@ void model_config_init(struct model_config *mc)
     mc->dtype = DT_N;
     mc->bos_id = mc->pad_id = -1;
     mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
+    mc->factors = (struct layer_factors){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
                                                      .factor = 1,
                                                      .attention_factor = 1,

@@ -230,6 +230,7 @@ struct arch {
     bool
         delta; /* layers of gated delta nets or Mamba-2; attention has TN_Q_GATE where its name is there */
     bool mamba;         /* of delta: Mamba-2 */
+    bool beside;        /* of mamba: attention beside it in every layer, and struct layer_factors */
     bool position_type; /* "position_embedding_type": RoPE with "rope" alone */
     bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
@@ -324,6 +325,12 @@ struct rope_config {
  *   BYTES   NAME.weight of int8, .weight_scale ... of the same, format "int-quantized" */
 enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES };
 
+/* Factors of Falcon-H1 on what matrices of a layer give: q and v, k, attention's output, z, x, B, C and dt of Mamba-2 and
+ * its output, the feed-forward's gate and output. */
+struct layer_factors {
+    double qv, k, o, z, x, b, c, dt, ssm, gate, down;
+};
+
 /* config_fields.c lists every member, those of struct rope_config included. */
 struct model_config {
     const struct arch *arch;
@@ -361,6 +368,8 @@ struct model_config {
     int32_t delta_taps;           /* of their convolution */
     bool conv_bias;               /* it has a bias */
     double dt_min, dt_max;        /* of Mamba-2: bounds of a step */
+    bool state_norm, norm_first;  /* it has the norm; that comes before the gate */
+    struct layer_factors factors;
     /* Positions the model is made for, with YaRN the stretched ones; of an encoder one more, because
      * a sequence counts the token that would follow its prompt. */
     int32_t max_ctx;

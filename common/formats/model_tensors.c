@@ -91,7 +91,7 @@ int32_t model_n_delta(const struct model_config *mc)
 
 int32_t model_n_attention(const struct model_config *mc)
 {
-    return mc->n_layers - model_n_delta(mc);
+    return mc->arch->beside ? mc->n_layers : mc->n_layers - model_n_delta(mc);
 }
 
 static bool of_attention(enum tensor_id id)
@@ -121,7 +121,8 @@ static bool has_kind(const struct model_config *mc, enum tensor_id id, int32_t l
         return mc->delta[layer];
     if (of_global(id))
         return model_is_global(mc, layer);
-    return !of_attention(id) || (!mc->delta[layer] && !model_is_global(mc, layer));
+    bool attends = mc->arch->beside || !mc->delta[layer];
+    return !of_attention(id) || (attends && !model_is_global(mc, layer));
 }
 
 static bool any_layer_has_kind(const struct model_config *mc, enum tensor_id id)
@@ -172,6 +173,8 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return mc->qk_norm && any_layer_has_kind(mc, id);
     if (!any_layer_has_kind(mc, id))
         return false;
+    if (id == TN_DELTA_NORM && mc->arch->mamba)
+        return mc->state_norm;
     if (id == TN_GLOBAL_V)
         return !mc->k_eq_v;
     if (id == TN_SINKS)
@@ -308,7 +311,7 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
 
 int32_t model_n_out(const struct model_config *mc)
 {
-    return mc->parallel || mc->shared_ffn ? 2 : 1;
+    return mc->parallel || mc->shared_ffn || mc->arch->beside ? 2 : 1;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

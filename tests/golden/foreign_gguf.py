@@ -24,7 +24,7 @@ NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", 
          "phi3-partial-bf16", "smollm3-bias-bf16", "granite", "granitemoe-bf16", "glm4", "exaone4",
          "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16", "minicpm3", "qwen3next", "qwen35", "qwen35-uneven-bf16",
          "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16", "gemma4", "gemma4-values-bf16",
-         "gemma4-vision", "granite-hybrid", "granite-hybrid-dense"]
+         "gemma4-vision", "granite-hybrid", "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate"]
 
 
 def folder(name, into):

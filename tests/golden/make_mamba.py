@@ -47,13 +47,32 @@ def one_norm(model):
         m.norm.group_size = m.intermediate_size
 
 
+def one_norm_h1(model):
+    for m in mixers(model):
+        m.norm.n_groups = 1
+
+
 def without_gate(model):
     for m in mixers(model):
         norm = m.norm
         m.norm.forward = lambda x, gate=None, norm=norm: type(norm).forward(norm, x)
 
 
-PATCHES = {f.__name__: f for f in (without_skip, without_conv_bias, one_norm, without_gate)}
+PATCHES = {f.__name__: f for f in (without_skip, without_conv_bias, one_norm, one_norm_h1, without_gate)}
+
+FALCON = mf.BASE | MAMBA | {
+    "architectures": ["FalconH1ForCausalLM"], "model_type": "falcon_h1", "hidden_act": "silu", "head_dim": 16,
+    "rope_theta": 500.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False, "projectors_bias": False,
+    "attention_dropout": 0.0, "mamba_d_ssm": 48, "mamba_n_heads": 6, "mamba_d_head": 8, "mamba_n_groups": 2,
+    "mamba_norm_before_gate": True, "mamba_rms_norm": False, "mamba_use_mlp": True, "mlp_expansion_factor": 8,
+    "num_logits_to_keep": 1, "pad_token_id": 0, "lm_head_multiplier": 0.7, "embedding_multiplier": 3.0,
+    "key_multiplier": 0.6, "attention_in_multiplier": 1.4, "attention_out_multiplier": 0.8, "ssm_in_multiplier": 1.3,
+    "ssm_out_multiplier": 0.7, "mlp_multipliers": [0.7, 1.3], "ssm_multipliers": [0.6, 1.4, 0.7, 1.5, 0.8],
+    "num_hidden_layers": 3, "tie_word_embeddings": False}
+ONES = [{k: 1.0} for k in ("lm_head_multiplier", "embedding_multiplier", "key_multiplier", "attention_in_multiplier",
+                           "attention_out_multiplier", "ssm_in_multiplier", "ssm_out_multiplier")]
+LISTS = [{"mlp_multipliers": [1.0, 1.3]}, {"mlp_multipliers": [0.7, 1.0]}] + [
+    {"ssm_multipliers": [1.0 if i == k else x for i, x in enumerate(FALCON["ssm_multipliers"])]} for k in range(5)]
 
 ROWS = [
     mf.row("granite-hybrid", GRANITE, FACTORS + [
@@ -71,6 +90,12 @@ ROWS = [
     mf.row("granite-hybrid-dense", GRANITE | {
         "num_local_experts": 0, "num_experts_per_tok": 0, "position_embedding_type": "rope", "layer_types": ["attention"] * 4},
         FACTORS + [{"position_embedding_type": None}], seed=2302),
+    mf.row("falcon-h1", FALCON, ONES + LISTS + ["without_skip", "without_conv_bias", {"rope_theta": 10000.0}], seed=2303),
+    mf.row("falcon-h1-norm-bf16", FALCON | {"mamba_rms_norm": True, "mamba_d_ssm": None, "mamba_n_heads": 8, "mamba_d_head": 8,
+                                            "mamba_conv_bias": False, "tie_word_embeddings": True},
+           ["one_norm_h1", {"mamba_norm_before_gate": False}], dtype="bfloat16", seed=2304),
+    mf.row("falcon-h1-gate", FALCON | {"mamba_rms_norm": True, "mamba_norm_before_gate": False, "num_hidden_layers": 2},
+           ["one_norm_h1", {"mamba_norm_before_gate": True}], seed=2305),
 ]
 
 

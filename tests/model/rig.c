@@ -128,6 +128,9 @@ const char *const golden_names[] = {
     "granite-hybrid",
     "granite-hybrid-groups-bf16",
     "granite-hybrid-dense",
+    "falcon-h1",
+    "falcon-h1-norm-bf16",
+    "falcon-h1-gate",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

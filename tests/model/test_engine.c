@@ -73,6 +73,7 @@ static struct model_row models[] = {
     {"qwen3next", DT_F32},
     {"qwen35-uneven-bf16", DT_I8},
     {"granite-hybrid", DT_F32},
+    {"falcon-h1", DT_F32},
     {"granite-hybrid-groups-bf16", DT_BF16},
 };
 

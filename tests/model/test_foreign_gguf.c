@@ -73,6 +73,8 @@ static const char *const foreign[] = {
     "gemma4-vision",
     "granite-hybrid",
     "granite-hybrid-dense",
+    "falcon-h1",
+    "falcon-h1-gate",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -269,6 +271,9 @@ static const char *why_not(const char *name)
         {"granite-hybrid", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
         {"granite-hybrid-groups-bf16", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
         {"granite-hybrid-dense", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
+        {"falcon-h1", "FalconH1ForCausalLM has no architecture in GGUF"},
+        {"falcon-h1-norm-bf16", "FalconH1ForCausalLM has no architecture in GGUF"},
+        {"falcon-h1-gate", "FalconH1ForCausalLM has no architecture in GGUF"},
         {"gemma4-bias", "GGUF's gemma4 has no name for model.layers.#.self_attn.q_proj.bias"},
         {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
         {"opt", "OPTForCausalLM has no architecture in GGUF"},

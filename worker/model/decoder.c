@@ -76,7 +76,8 @@ static enum status take_kv(struct decoder *m)
         struct layer *l = &m->layer[i];
         if (l->is_delta) {
             TRY(take_states(m, l, &kv));
-            continue;
+            if (!m->mc.arch->beside)
+                continue;
         }
         bool own = i == 0 || !m->mc.arch->encoder; /* an encoder's layers share the first one's */
         struct buf **bufs = own ? l->kv_buf : m->layer[0].kv_buf;
