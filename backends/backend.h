@@ -113,6 +113,7 @@ enum backend_feature {
     FEATURE_LATENT,       /* attention: d_value; latent_to_cache, heads_linear */
     FEATURE_FULL,         /* attention: full; layer_norm, embed of positions and types */
     FEATURE_DELTA,        /* delta_conv, delta_rule, gated_norm */
+    FEATURE_MAMBA,        /* delta_conv, delta_rule: bias, skip; wide_norm: groups of heads */
     FEATURE_VALUES,       /* qkv_to_cache: v_norm, v_is_k */
     FEATURE_Q_ALONE,      /* qkv_to_cache: q_alone */
     FEATURE_EXPERT_SCALE, /* moe_route: expert_scale */
@@ -265,8 +266,10 @@ struct kv_layer {
     struct view k_scale, v_scale; /* [n_blocks * block_len, n_kv] f32, for DT_I8 and DT_E4M3 */
 };
 
-/* Constant facts of one gated delta-net layer on this rank (Yang et al. 2024, arXiv 2412.06464).
- * Value head h of this rank reads key head (h + v_offset) / v_per_k mod n_k of this rank. */
+/* Constant facts of one gated delta-net layer on this rank (Yang et al. 2024, arXiv 2412.06464), or, where skip is there,
+ * of one Mamba-2 layer (Dao and Gu 2024, arXiv 2405.21060), whose C, B and x are q, k and v: heads of x are value heads,
+ * groups of B and C are key heads.  Value head h of this rank reads key head (h + v_offset) / v_per_k mod n_k of this
+ * rank. */
 struct delta_layer {
     int32_t n_k, n_v, d_k, d_v; /* heads of this rank and their sizes */
     int32_t v_per_k, v_offset;
@@ -274,6 +277,9 @@ struct delta_layer {
     const struct weight *conv;  /* [taps C], tap after tap, the oldest first; C = delta_channels */
     const struct weight *decay; /* [n_v], negative */
     const struct weight *dt;    /* [n_v] */
+    const struct weight *bias;  /* [C] of the convolution, or NULL */
+    const struct weight *skip;  /* [n_v] of Mamba-2, which D is; NULL: a gated delta net */
+    float dt_min, dt_max;       /* of Mamba-2: bounds of a step */
 };
 
 static inline int32_t delta_channels(const struct delta_layer *dl)
@@ -281,7 +287,7 @@ static inline int32_t delta_channels(const struct delta_layer *dl)
     return 2 * dl->n_k * dl->d_k + dl->n_v * dl->d_v;
 }
 
-/* This rank's states of one gated delta-net layer, a row for each slot (step_dev.state), and behind these snapshots.  A sequence whose first token of
+/* This rank's states of one such layer, a row for each slot (step_dev.state), and behind these snapshots.  A sequence whose first token of
  * a step is at position 0 begins with zeros, whatever its slot has. */
 struct delta_state {
     struct view
@@ -461,10 +467,10 @@ struct backend_ops {
      * w: stack of H [N,K], no slices, no biases; x, out f32.  NULL without FEATURE_LATENT. */
     enum status (*heads_linear)(struct backend *be, const struct weight *w, struct view x,
                                 struct view out);
-    /* Gated delta net; all three are NULL without FEATURE_DELTA.  A sequence's tokens are consecutive rows, and
-     * the result does not depend on the steps that they are divided into.
-     *   delta_conv  each channel of qkv [T, C], in place: silu(chain over the taps, the oldest first,
-     *               of tap * channel of the token so many before); then each head of q and k is
+    /* Gated delta net and Mamba-2; all three are NULL without FEATURE_DELTA.  A sequence's tokens are consecutive rows,
+     * and the result does not depend on the steps that they are divided into.
+     *   delta_conv  each channel of qkv [T, C], in place: silu(chain from bias or +0 over the taps, the oldest first,
+     *               of tap * channel of the token so many before); then, without skip, each head of q and k is
      *               multiplied by 1 / sqrt(sum of squares + 1e-6), q also by 1 / sqrt(d_k).  A row of
      *               qkv has q [n_k d_k], k [n_k d_k], v [n_v d_v]
      *   delta_rule  for each value head, token after token, with S its state:
@@ -472,8 +478,12 @@ struct backend_ops {
      *                 S[i,j] = g S[i,j];  m[j] = chain over i of S[i,j] k[i]
      *                 u[j] = (v[j] - m[j]) beta;  S[i,j] = fmaf(k[i], u[j], S[i,j])
      *                 out[j] = chain over i of S[i,j] q[i]
-     *               qkv as delta_conv leaves it; ba [T, 2 n_v], b before a, is overwritten; out
-     *               [T, n_v d_v] f32
+     *               with skip
+     *                 s = softplus(a + dt) cut to [dt_min, dt_max],  g = e^(decay * s)
+     *                 S[i,j] = fmaf(k[i], s v[j], g S[i,j])
+     *                 out[j] = fmaf(skip, v[j], chain over i of S[i,j] q[i])
+     *               qkv as delta_conv leaves it; ba [T, 2 n_v], b before a, is overwritten (with skip b is not read);
+     *               out [T, n_v d_v] f32
      *   gated_norm  each head of x [T, n d], in place: x * rsqrt(mean(x^2) + eps) * w * silu(gate);
      *               w [d], gate [T, n d] f32 */
     enum status (*delta_conv)(struct backend *be, const struct delta_layer *dl,
@@ -494,14 +504,16 @@ struct backend_ops {
     enum status (*sigmoid_mul)(struct backend *be, struct view x, struct view gate);
     /* x[t,:] += b.  x [T,n] f32, b [n].  NULL without FEATURE_ADD_BIAS. */
     enum status (*add_bias)(struct backend *be, struct view x, const struct weight *b);
-    /* The two halves of an RMS norm over all heads of all ranks; both NULL without
-     * FEATURE_WIDE_NORM.
+    /* The two halves of an RMS norm over heads of several ranks, all of them or groups of `group` neighbours; both NULL
+     * without FEATURE_WIDE_NORM.
      *   head_squares  out[t,h] = sum of squares of head h of x, a row sum of its d elements
-     *   wide_norm     x = x * rsqrt(s / (H d) + eps) * w; s: the chain of additions over squares[t,:]
-     * x [T, n d] f32, this rank's heads; out [T,n]; squares [T,H] f32, of all heads; w [n d]. */
+     *   wide_norm     x = x * rsqrt(s / (group d) + eps) * w; s: the chain of additions over the squares[t,:] of the
+     *                 head's group
+     * x [T, n d] f32, this rank's heads, `first` and those behind it of all; out [T,n]; squares [T,H] f32, of all heads,
+     * H a multiple of group; w [n d]. */
     enum status (*head_squares)(struct backend *be, struct view x, struct view out);
     enum status (*wide_norm)(struct backend *be, struct view x, struct view squares, int32_t d,
-                             const struct weight *w, float eps);
+                             int32_t group, int32_t first, const struct weight *w, float eps);
     /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
     enum status (*soft_cap)(struct backend *be, struct view x, float cap);
     /* Each token's k experts, ordered by (choice descending, id ascending; NaN before all numbers),

@@ -82,6 +82,29 @@ static void text_sampling(FILE *f, const struct generation_defaults *d)
         fprintf(f, " (generation_config.json)\n");
 }
 
+/* Layers with states. */
+static void print_states(FILE *f, const struct model_config *mc)
+{
+    if (mc->arch->mamba)
+        fprintf(
+            f,
+            "               in %d of %d layers; Mamba-2 in %d: %d heads of %d, %d groups of %d, "
+            "convolution of %d tokens;\n",
+            model_n_attention(mc), mc->n_layers, model_n_delta(mc), mc->n_delta_v, mc->d_delta_v,
+            mc->n_delta_k, mc->d_delta_k, mc->delta_taps);
+    else
+        fprintf(f,
+                "               in %d of %d layers, with gates; the others are gated delta nets: "
+                "%d key heads of %d, %d\n               value heads of %d, convolution of %d "
+                "tokens;\n",
+                model_n_attention(mc), mc->n_layers, mc->n_delta_k, mc->d_delta_k, mc->n_delta_v,
+                mc->d_delta_v, mc->delta_taps);
+    fprintf(f,
+            "               their states are those of all tokens: a prompt takes blocks from the "
+            "prefix cache up to one\n               behind which they were kept "
+            "(--state-snapshots)\n");
+}
+
 static void text_config(FILE *f, const struct report *r)
 {
     const struct model_config *mc = r->mc;
@@ -138,15 +161,7 @@ static void text_config(FILE *f, const struct report *r)
                 mc->kv_rank, mc->d_rope, mc->d_nope, mc->d_rope,
                 mc->q_rank ? " from a latent of their own" : "", mc->d_value);
     if (mc->n_delta_v)
-        fprintf(
-            f,
-            "               in %d of %d layers, with gates; the others are gated delta nets: %d "
-            "key "
-            "heads of %d, %d\n               value heads of %d, convolution of %d tokens; their "
-            "states are those of all tokens: a\n               prompt takes blocks from the prefix "
-            "cache up to one behind which they were kept (--state-snapshots)\n",
-            model_n_attention(mc), mc->n_layers, mc->n_delta_k, mc->d_delta_k, mc->n_delta_v,
-            mc->d_delta_v, mc->delta_taps);
+        print_states(f, mc);
     if (mc->mlp_bias)
         fprintf(f, "               biases in the feed-forward\n");
     if (mc->embed_scale != 1 || mc->residual_scale != 1 || mc->logit_scale != 1)

@@ -228,7 +228,7 @@ enum status cpu_sigmoid_mul(struct backend *be, struct view x, struct view gate)
 enum status cpu_add_bias(struct backend *be, struct view x, const struct weight *b);
 enum status cpu_head_squares(struct backend *be, struct view x, struct view out);
 enum status cpu_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
-                          const struct weight *w, float eps);
+                          int32_t group, int32_t first, const struct weight *w, float eps);
 
 /* ops_route.c */
 enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,

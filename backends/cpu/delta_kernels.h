@@ -3,6 +3,7 @@
 #ifndef BACKENDS_CPU_DELTA_KERNELS_H
 #define BACKENDS_CPU_DELTA_KERNELS_H
 
+#include "backends/cpu/mamba_kernels.h"
 #include "backends/cpu/row_kernels.h"
 #include "backends/cpu/vectors.h"
 
@@ -70,6 +71,10 @@ static void delta_column(const struct delta_head *h, const struct delta_token *x
 
 static void fast_delta_head(const struct delta_head *h)
 {
+    if (h->skip) {
+        fast_mamba_head(h);
+        return;
+    }
     for (int t = 0; t < h->n; t++) {
         struct delta_token x = delta_token(h, t);
         int c = 0;

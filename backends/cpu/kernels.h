@@ -169,7 +169,8 @@ struct head_rot {
     bool unit; /* without weights of the norm: they are 1 */
 };
 
-/* Columns [0, cols) of a value head's state over n tokens: delta_rule of backend.h, but for the gates. */
+/* Columns [0, cols) of a value head's state over n tokens: delta_rule of backend.h, but for the gates.  With skip, of
+ * Mamba-2, beta is the step s. */
 struct delta_head {
     float *state; /* [d_k, cols], rows stride apart */
     size_t stride;
@@ -177,6 +178,7 @@ struct delta_head {
     const float *q, *k, *v; /* of the first token; tokens are qkv_stride apart */
     size_t qkv_stride;
     const float *g, *beta; /* gate_stride apart */
+    const float *skip;     /* the head's, or NULL */
     size_t gate_stride;
     float *out; /* out_stride apart */
     size_t out_stride;
@@ -202,12 +204,15 @@ struct kernels {
     void (*add_bias)(float *x, const float *b, int n);
     void (*sigmoid_mul)(float *x, const float *gate, bool one, int n); /* one: gate [1], else [n] */
     float (*squares)(const float *x, int n);
-    /* out = silu(chain over the taps of w * in); in: a row of n for each tap; those of w are w_stride apart; out may be
-     * the last of in */
-    void (*conv_row)(const float *const *in, const float *w, size_t w_stride, int taps, float *out,
-                     int n);
+    /* out = silu(chain from bias, or +0 where that is NULL, over the taps of w * in); in: a row of n for each tap; those
+     * of w are w_stride apart; out may be the last of in */
+    void (*conv_row)(const float *const *in, const float *w, size_t w_stride, int taps,
+                     const float *bias, float *out, int n);
     /* b and a of n value heads become beta and g of delta_rule */
     void (*delta_gates)(float *b, float *a, const float *decay, const float *dt, int n);
+    /* The same of Mamba-2: a of n heads becomes g, b the step s */
+    void (*mamba_gates)(float *b, float *a, const float *decay, const float *dt, float dt_min,
+                        float dt_max, int n);
     void (*delta_head)(const struct delta_head *h);
     void (*gated_norm)(float *x, const float *w, float eps, const float *z, int n);
     void (*mul)(float *x, float factor, const float *w, int n); /* x = x * factor * w */

@@ -1,4 +1,4 @@
-/* Gated delta net: the convolution by sequences and channels, the rule by sequences, value heads and columns of their
+/* Gated delta net and Mamba-2: the convolution by sequences and channels, the rule by sequences, value heads and columns of their
  * state, each of which one thread takes through all tokens of the sequence. */
 #include <math.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void conv_item(void *ctx, long u, int part)
     int32_t C = j->qkv.cols, before = j->dl->taps - 1, c = (int32_t)(u % j->n_blocks) * CONV_COLS;
     int n = C - c < CONV_COLS ? C - c : CONV_COLS;
     float *past = view_f32(j->s.conv, r.slot) + c, next[DELTA_MAX_TAPS][CONV_COLS];
-    const float *in[DELTA_MAX_TAPS];
+    const float *in[DELTA_MAX_TAPS], *bias = j->dl->bias ? vector_of(j->dl->bias) : NULL;
     (void)part;
     for (int32_t t = r.n; r.n > 0 && t >= 0; t--) { /* t = r.n: what the next step finds */
         for (int32_t i = 0; i <= before; i++) {
@@ -67,7 +67,7 @@ static void conv_item(void *ctx, long u, int part)
             memcpy(next[i], in[i], (size_t)n * sizeof(float));
         if (t < r.n)
             j->be->kernels->conv_row(in, vector_of(j->dl->conv) + c, (size_t)C, j->dl->taps,
-                                     view_f32(j->qkv, r.first + t) + c, n);
+                                     bias ? bias + c : NULL, view_f32(j->qkv, r.first + t) + c, n);
     }
     for (int32_t i = 0; r.n > 0 && i < before; i++)
         memcpy(past + (size_t)i * (size_t)C, next[i], (size_t)n * sizeof(float));
@@ -93,11 +93,13 @@ enum status cpu_delta_conv(struct backend *be, const struct delta_layer *dl,
 {
     int32_t C = delta_channels(dl);
     assert(qkv.cols == C && qkv.rows == st->n_tokens && dl->conv->k == dl->taps * C);
+    assert(!dl->bias || dl->bias->k == C);
     assert(dl->taps >= 1 && dl->taps <= DELTA_MAX_TAPS && s.conv.cols == (dl->taps - 1) * C);
     struct delta_job j = {.be = be, .dl = dl, .st = st, .qkv = qkv, .s = s};
     j.n_blocks = (C + CONV_COLS - 1) / CONV_COLS;
     run_items(&j, (long)st->n_seqs * j.n_blocks, (int64_t)qkv.rows * C, ROWS_GRAIN, conv_item);
-    rows_run(be, unit_part, &j, qkv.rows, 2 * dl->n_k * dl->d_k);
+    if (!dl->skip)
+        rows_run(be, unit_part, &j, qkv.rows, 2 * dl->n_k * dl->d_k);
     return ST_OK;
 }
 
@@ -111,7 +113,11 @@ static void gates_part(void *ctx, int part, int n_parts)
     pool_share(j->ba.rows, part, n_parts, &from, &to);
     for (int32_t t = (int32_t)from; t < to; t++) {
         float *ba = view_f32(j->ba, t);
-        j->be->kernels->delta_gates(ba, ba + n, vector_of(j->dl->decay), vector_of(j->dl->dt), n);
+        const float *decay = vector_of(j->dl->decay), *dt = vector_of(j->dl->dt);
+        if (j->dl->skip)
+            j->be->kernels->mamba_gates(ba, ba + n, decay, dt, j->dl->dt_min, j->dl->dt_max, n);
+        else
+            j->be->kernels->delta_gates(ba, ba + n, decay, dt, n);
     }
 }
 
@@ -139,6 +145,7 @@ static void head_item(void *ctx, long u, int part)
         .qkv_stride = (size_t)j->qkv.stride,
         .g = ba + dl->n_v + h,
         .beta = ba + h,
+        .skip = dl->skip ? vector_of(dl->skip) + h : NULL,
         .gate_stride = (size_t)j->ba.stride,
         .out = view_f32(j->out, r.first) + (size_t)(h * dl->d_v) + c,
         .out_stride = (size_t)j->out.stride,
@@ -156,7 +163,7 @@ enum status cpu_delta_rule(struct backend *be, const struct delta_layer *dl,
     assert(out.cols == dl->n_v * dl->d_v && s.rule.cols == dl->n_v * dl->d_k * dl->d_v);
     assert(qkv.rows == st->n_tokens && ba.rows == qkv.rows && out.rows == qkv.rows);
     assert(dl->decay->k == dl->n_v && dl->dt->k == dl->n_v);
-    assert(dl->n_k > 0 && dl->v_per_k > 0);
+    assert(dl->n_k > 0 && dl->v_per_k > 0 && (!dl->skip || dl->skip->k == dl->n_v));
     struct delta_job j = {.be = be, .dl = dl, .st = st, .qkv = qkv, .ba = ba, .out = out, .s = s};
     j.n_blocks = (dl->d_v + DELTA_COLS - 1) / DELTA_COLS;
     rows_run(be, gates_part, &j, ba.rows, ba.cols);

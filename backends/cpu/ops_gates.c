@@ -9,7 +9,7 @@ struct gates_job {
     struct view x, other;
     const float *w;
     float eps;
-    int32_t d;
+    int32_t d, group, first; /* heads */
 };
 
 static void sigmoid_mul_part(void *ctx, int part, int n_parts)
@@ -71,22 +71,35 @@ static void wide_norm_part(void *ctx, int part, int n_parts)
     const struct gates_job *j = ctx;
     long from, to;
     pool_share(j->x.rows, part, n_parts, &from, &to);
-    for (int32_t t = (int32_t)from; t < to; t++) {
-        const float *squares = view_f32(j->other, t);
-        float sum = 0.0f;
-        for (int32_t h = 0; h < j->other.cols; h++)
-            sum += squares[h];
-        float width = (float)j->other.cols * (float)j->d;
-        j->kernels->mul(view_f32(j->x, t), 1.0f / sqrtf(sum / width + j->eps), j->w, j->x.cols);
-    }
+    int32_t n = j->x.cols / j->d;
+    float width = (float)j->group * (float)j->d;
+    for (int32_t t = (int32_t)from; t < to; t++)
+        for (int32_t h = 0, end; h < n; h = end) { /* the heads of a group, from h on */
+            int32_t before = (j->first + h) / j->group * j->group;
+            const float *squares = view_f32(j->other, t) + before;
+            float sum = 0.0f;
+            for (int32_t i = 0; i < j->group; i++)
+                sum += squares[i];
+            end = before + j->group - j->first < n ? before + j->group - j->first : n;
+            j->kernels->mul(view_f32(j->x, t) + h * j->d, 1.0f / sqrtf(sum / width + j->eps),
+                            j->w + h * j->d, (end - h) * j->d);
+        }
 }
 
 enum status cpu_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
-                          const struct weight *w, float eps)
+                          int32_t group, int32_t first, const struct weight *w, float eps)
 {
     assert(squares.rows == x.rows && w->k == x.cols && x.cols % d == 0);
-    struct gates_job j = {
-        .kernels = be->kernels, .x = x, .other = squares, .w = vector_of(w), .eps = eps, .d = d};
+    assert(group > 0 && squares.cols % group == 0 && first >= 0 &&
+           first + x.cols / d <= squares.cols);
+    struct gates_job j = {.kernels = be->kernels,
+                          .x = x,
+                          .other = squares,
+                          .w = vector_of(w),
+                          .eps = eps,
+                          .d = d,
+                          .group = group,
+                          .first = first};
     rows_run(be, wide_norm_part, &j, x.rows, x.cols);
     return ST_OK;
 }

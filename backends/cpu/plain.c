@@ -75,8 +75,29 @@ static void plain_attn_split(const struct attn_split *a, float *scratch)
 }
 
 /* One column after the other: a column needs no other one. */
+static void plain_mamba_head(const struct delta_head *h)
+{
+    for (int t = 0; t < h->n; t++) {
+        const float *q = h->q + (size_t)t * h->qkv_stride, *k = h->k + (size_t)t * h->qkv_stride;
+        const float *v = h->v + (size_t)t * h->qkv_stride;
+        float g = h->g[(size_t)t * h->gate_stride], step = h->beta[(size_t)t * h->gate_stride];
+        for (int j = 0; j < h->cols; j++) {
+            float out = 0.0f, u = step * v[j], *s = h->state + j;
+            for (int i = 0; i < h->d_k; i++) {
+                s[(size_t)i * h->stride] = fmaf(k[i], u, g * s[(size_t)i * h->stride]);
+                out = fmaf(s[(size_t)i * h->stride], q[i], out);
+            }
+            h->out[(size_t)t * h->out_stride + (size_t)j] = fmaf(*h->skip, v[j], out);
+        }
+    }
+}
+
 static void plain_delta_head(const struct delta_head *h)
 {
+    if (h->skip) {
+        plain_mamba_head(h);
+        return;
+    }
     for (int t = 0; t < h->n; t++) {
         const float *q = h->q + (size_t)t * h->qkv_stride, *k = h->k + (size_t)t * h->qkv_stride;
         const float *v = h->v + (size_t)t * h->qkv_stride;

@@ -187,12 +187,14 @@ static void row_mul(float *x, float factor, const float *w, int n)
         x[i] = x[i] * factor * w[i];
 }
 
-static void row_conv(const float *const *in, const float *w, size_t w_stride, int taps, float *out,
-                     int n)
+static void row_conv(const float *const *in, const float *w, size_t w_stride, int taps,
+                     const float *bias, float *out, int n)
 {
     for (int c = 0; c < n; c += LANES) {
         float acc[LANES] = {0};
         int m = n - c < LANES ? n - c : LANES;
+        for (int j = 0; bias && j < m; j++)
+            acc[j] = bias[c + j];
         for (int i = 0; i < taps; i++)
             for (int j = 0; j < m; j++)
                 acc[j] = fmaf(w[(size_t)i * w_stride + (size_t)(c + j)], in[i][c + j], acc[j]);
@@ -207,6 +209,18 @@ static void row_delta_gates(float *b, float *a, const float *decay, const float 
         b[i] = gate(1.0f, b[i]);
     for (int i = 0; i < n; i++)
         a[i] = exact_exp(decay[i] * exact_softplus(a[i] + dt[i]));
+}
+
+static void row_mamba_gates(float *b, float *a, const float *decay, const float *dt, float dt_min,
+                            float dt_max, int n)
+{
+    for (int i = 0; i < n; i++) {
+        float s = exact_softplus(a[i] + dt[i]);
+        s = s < dt_min ? dt_min : s;
+        b[i] = s > dt_max ? dt_max : s;
+    }
+    for (int i = 0; i < n; i++)
+        a[i] = exact_exp(decay[i] * b[i]);
 }
 
 static void row_gated_norm(float *x, const float *w, float eps, const float *z, int n)
@@ -443,9 +457,9 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
     .add_rms_norm = row_add_rms_norm, .layer_norm = row_layer_norm, .activate = row_activate,      \
     .scale = row_scale, .soft_cap = row_soft_cap, .act_mul = row_act_mul, .add = row_add,          \
     .clamped_glu = row_clamped_glu, .add_bias = row_add_bias, .sigmoid_mul = row_sigmoid_mul,      \
-    .conv_row = row_conv, .delta_gates = row_delta_gates, .gated_norm = row_gated_norm,            \
-    .squares = row_squares, .mul = row_mul, .rotate_head = row_rotate_head,                        \
-    .kv_store = row_kv_store, .attn_merge = row_attn_merge, .attn_finish = row_attn_finish,        \
-    .topk_floor = row_topk_floor, .topk_slice = row_topk_slice
+    .conv_row = row_conv, .delta_gates = row_delta_gates, .mamba_gates = row_mamba_gates,          \
+    .gated_norm = row_gated_norm, .squares = row_squares, .mul = row_mul,                          \
+    .rotate_head = row_rotate_head, .kv_store = row_kv_store, .attn_merge = row_attn_merge,        \
+    .attn_finish = row_attn_finish, .topk_floor = row_topk_floor, .topk_slice = row_topk_slice
 
 #endif

@@ -19,6 +19,9 @@ extern const struct arch archs_of_gemma[];
 extern const size_t n_archs_of_gemma;
 extern const struct arch archs_of_delta[];
 extern const size_t n_archs_of_delta;
+/* Those with Mamba-2 layers. */
+extern const struct arch archs_of_mamba[];
+extern const size_t n_archs_of_mamba;
 
 #define L "model.layers.#."
 

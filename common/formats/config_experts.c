@@ -190,12 +190,34 @@ static enum status read_beside(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* num_local_experts 0: the shared expert is the feed-forward. */
+static enum status read_option(struct model_config *mc, const cJSON *root)
+{
+    int32_t n = 0, width = 0;
+    TRY(json_need(root, "num_local_experts"));
+    TRY(json_need(root, "shared_intermediate_size"));
+    TRY(json_i32(root, "num_local_experts", 0, 1 << 16, &n));
+    TRY(json_i32(root, "shared_intermediate_size", 1, 1 << 24, &width));
+    if (n == 0) {
+        mc->ffn = width;
+        return ST_OK;
+    }
+    TRY(json_need(root, "intermediate_size"));
+    mc->shared_ffn = width;
+    mc->expert_ffn = mc->ffn;
+    mc->renormalise = true;
+    memset(mc->sparse, true, (size_t)mc->n_layers * sizeof *mc->sparse);
+    return read_count(mc, root);
+}
+
 enum status config_experts_read(struct model_config *mc, const cJSON *root)
 {
     if (mc->arch->experts == EXPERTS_NONE)
         return ST_OK;
     if (mc->arch->experts == EXPERTS_BESIDE)
         return read_beside(mc, root);
+    if (mc->arch->experts == EXPERTS_OPTION)
+        return read_option(mc, root);
     TRY(read_count(mc, root));
     mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_SHARED ||
                       mc->arch->delta;

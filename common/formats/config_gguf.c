@@ -127,10 +127,12 @@ static bool reads(const struct arch *a, struct gguf_str key)
     if (key.len > 5 && memcmp(key.data, "rope.", 5) == 0 && a->tensor[TN_POSITIONS].name)
         return false;
     if (meta_is(key, "expert_shared_feed_forward_length"))
-        return a->shared_option;
-    if (meta_is(key, "attention.recurrent_layers") || meta_is(key, "full_attention_interval") ||
-        (key.len > 4 && memcmp(key.data, "ssm.", 4) == 0))
-        return a->delta;
+        return a->shared_option || config_gguf_shared_width(a);
+    if (meta_is(key, "attention.recurrent_layers") || meta_is(key, "full_attention_interval"))
+        return a->delta && !a->mamba;
+    if (key.len > 4 &&
+        memcmp(key.data, "ssm.", 4) == 0) /* Granite 4 without such layers has them too */
+        return a->delta || config_gguf_shared_width(a);
     if (meta_is(key, "rope.dimension_sections"))
         return a->mrope_text;
     if (meta_is(key, "nextn_predict_layers"))
@@ -207,7 +209,8 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     const char *eps =
         mc->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
     const int32_t big = 1 << 24;
-    bool no_ffn = mc->arch->delta && mc->arch->experts != EXPERTS_NONE; /* all layers are sparse */
+    bool no_ffn = mc->arch->delta && !mc->arch->mamba &&
+                  mc->arch->experts != EXPERTS_NONE; /* all layers are sparse */
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
         if (!no_ffn || strcmp(needed[i], "feed_forward_length") != 0)
             TRY(meta_need(m, needed[i]));
@@ -226,7 +229,10 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     if (mc->arch->global_heads) /* config_gguf_global */
         return read_vocab(mc, m);
     mc->n_kv = mc->n_q;
-    TRY(meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
+    bool listed = config_gguf_shared_width(mc->arch) &&
+                  gguf_is_array(m->g, meta_key(m, "attention.head_count_kv").text);
+    TRY(listed ? config_gguf_mamba_layers(mc, m)
+               : meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
     if (mc->arch->latent) {
         TRY(config_gguf_latent(mc, m));
         return read_vocab(mc, m);
@@ -572,7 +578,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(check_plain(&m));
     TRY(read_parallel(out, &m));
     if (out->arch->delta)
-        TRY(config_gguf_delta(out, &m));
+        TRY(out->arch->mamba ? config_gguf_mamba(out, &m) : config_gguf_delta(out, &m));
     TRY(config_gguf_experts(out, &m));
     TRY(read_window(out, &m));
     if (out->arch->global_heads)

@@ -259,6 +259,33 @@ static const struct tensor_rule gguf_qwen35moe_tensors[TN_N] = {
     GGUF_OUTER, GGUF_DELTA, GGUF_SPLIT_BA, GGUF_SHARED, GGUF_SHARED_SCALE,
 };
 
+/* Mamba-2 layers: z, x, B, C and dt are one matrix. */
+#define GGUF_MAMBA                                                                                 \
+    [TN_DELTA_Z] = {L "ssm_in.weight", NULL, AX_DELTA_VALUES, AX_HIDDEN, FUSED_MAMBA},             \
+    [TN_DELTA_V] = {L "ssm_in.weight", NULL, AX_DELTA_VALUES, AX_HIDDEN, FUSED_MAMBA},             \
+    [TN_DELTA_K] = {L "ssm_in.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_MAMBA},               \
+    [TN_DELTA_Q] = {L "ssm_in.weight", NULL, AX_DELTA_KEYS, AX_HIDDEN, FUSED_MAMBA},               \
+    [TN_DELTA_A] = {L "ssm_in.weight", NULL, AX_DELTA_HEADS, AX_HIDDEN, FUSED_MAMBA},              \
+    [TN_DELTA_CONV] = {L "ssm_conv1d.weight", L "ssm_conv1d.bias", AX_DELTA_VALUES, AX_DELTA_TAPS, \
+                       FUSED_DELTA_QKV},                                                           \
+    [TN_DELTA_LOG] = {L "ssm_a", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                          \
+    [TN_DELTA_DT] = {L "ssm_dt.bias", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                     \
+    [TN_DELTA_SKIP] = {L "ssm_d", NULL, AX_ONE, AX_DELTA_HEADS, FUSED_NO},                         \
+    [TN_DELTA_NORM] = {L "ssm_norm.weight", NULL, AX_ONE, AX_DELTA_VALUES, FUSED_NO},              \
+    [TN_DELTA_OUT] = {L "ssm_out.weight", NULL, AX_HIDDEN, AX_DELTA_VALUES, FUSED_NO}
+
+static const struct tensor_rule gguf_granitehybrid_tensors[TN_N] = {GGUF_COMMON, GGUF_SPLIT,
+                                                                    GGUF_MAMBA, GGUF_SHARED};
+
+/* Falcon-H1: the factors are in the weights. */
+static const struct tensor_rule gguf_falconh1_tensors[TN_N] = {
+    GGUF_OUTER,
+    GGUF_SPLIT,
+    GGUF_MAMBA,
+    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_FFN_NORM] = {L "ffn_norm", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}, /* so in llama.cpp too */
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -442,6 +469,25 @@ static const struct gguf_arch archs[] = {
       .shared_option = true,
       .read_only = true},
      false},
+    {{.name = "granitehybrid",
+      .model_type = "granitemoehybrid",
+      .tensor = gguf_granitehybrid_tensors,
+      .delta = true,
+      .mamba = true,
+      .decay_value = true,
+      .multipliers = true,
+      .experts = EXPERTS_OPTION,
+      .read_only = true},
+     true},
+    {{.name = "falcon-h1",
+      .model_type = "falcon_h1",
+      .tensor = gguf_falconh1_tensors,
+      .delta = true,
+      .mamba = true,
+      .beside = true,
+      .decay_value = true,
+      .read_only = true},
+     false},
     {{.name = "dots1",
       .model_type = "dots1",
       .tensor = gguf_dots1_tensors,
@@ -499,6 +545,7 @@ const char *gguf_arch_names(void)
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
            "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe, "
+           "granitehybrid, falcon-h1, "
            "gptneox, gpt2 and gpt-oss";
 }
 

@@ -39,6 +39,11 @@ static enum status read_groups(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
+bool config_gguf_shared_width(const struct arch *a)
+{
+    return a->experts == EXPERTS_OPTION || (a->multipliers && a->experts == EXPERTS_NONE);
+}
+
 /* A layer with a router has experts. */
 enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
 {
@@ -47,6 +52,9 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS;
     if (mc->n_experts == 0 && (sized || mc->arch->experts == EXPERTS_OLMO))
         FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
+    if (config_gguf_shared_width(mc->arch))
+        TRY(meta_i32(m, "expert_shared_feed_forward_length", 1, 1 << 24,
+                     mc->n_experts ? &mc->shared_ffn : &mc->ffn));
     if (mc->n_experts == 0)
         return ST_OK;
     if (mc->arch->experts == EXPERTS_NONE)

@@ -36,8 +36,15 @@ void config_gguf_depth_scales(struct model_config *mc);
 /* Which layers are gated delta nets, and their sizes; needs n_layers. */
 MUST_CHECK enum status config_gguf_delta(struct model_config *mc, const struct meta *m);
 
+/* Mamba-2: n_kv and which layers they are, needs n_layers; then their sizes, and which layers have no RoPE. */
+MUST_CHECK enum status config_gguf_mamba_layers(struct model_config *mc, const struct meta *m);
+MUST_CHECK enum status config_gguf_mamba(struct model_config *mc, const struct meta *m);
+
 /* Heads of global layers; needs n_layers, n_q and windowed. */
 MUST_CHECK enum status config_gguf_global(struct model_config *mc, const struct meta *m);
+
+/* Granite 4, also under the architecture granite: without experts the shared one's width is that of the feed-forward. */
+bool config_gguf_shared_width(const struct arch *a);
 
 /* expert_count and the keys that go with it, for the architectures that have experts. */
 MUST_CHECK enum status config_gguf_experts(struct model_config *mc, const struct meta *m);

@@ -47,6 +47,8 @@ MUST_CHECK enum status config_modernbert_read(struct model_config *mc, const str
 enum { DELTA_HEADS = 1 << 12, DELTA_HEAD = 1 << 10, DELTA_TAPS = 16, DELTA_STATE = 1 << 26 };
 MUST_CHECK enum status config_delta_check(const struct model_config *mc);
 MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct cJSON *root);
+/* The same of Mamba-2, and which layers have RoPE. */
+MUST_CHECK enum status config_mamba_read(struct model_config *mc, const struct cJSON *root);
 
 /* Heads of global layers, and what Gemma 4 has in other sizes alone; for the architectures that have them.
  * Needs n_kv, d_head and windowed. */

@@ -46,7 +46,7 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
                arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED &&
-               arch->experts != EXPERTS_BESIDE;
+               arch->experts != EXPERTS_BESIDE && arch->experts != EXPERTS_OPTION;
     case READ_GROUPS:
         return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
     case READ_METHOD:
@@ -76,7 +76,17 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_PARTIAL:
         return arch->partial_rotary;
     case READ_DELTA:
-        return arch->delta;
+        return arch->delta && !arch->mamba;
+    case READ_MAMBA:
+        return arch->mamba;
+    case READ_BESIDE:
+        return arch->beside;
+    case READ_EMBED_FACTOR:
+        return arch->multipliers || arch->beside;
+    case READ_EXPERTS_OPTION:
+        return arch->experts == EXPERTS_OPTION;
+    case READ_POSITION_TYPE:
+        return arch->position_type;
     case READ_MULTIPLIERS:
         return arch->multipliers;
     case READ_DEPTH_SCALES:
@@ -150,7 +160,7 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
     case SAYS_TEXT_IS_CAUSAL: /* "vision": between the tokens of an image alone */
         return arch->global_heads ? "\"vision\"" : row->harmless;
     case SAYS_OUTPUT_GATE:
-        return arch->delta ? "true" : "false";
+        return arch->delta && !arch->mamba ? "true" : "false";
     case SAYS_STATE_TYPE:
         return arch->delta ? "\"float32\"" : NULL;
     case SAYS_ROUTE_BIAS:

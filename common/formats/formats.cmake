@@ -4,6 +4,7 @@ add_library(ingot_formats STATIC
   formats/model_arch.c
   formats/model_tensors.c
   formats/arch_delta.c
+  formats/arch_mamba.c
   formats/arch_gemma.c
   formats/arch_experts.c
   formats/arch_encoders.c
@@ -23,12 +24,14 @@ add_library(ingot_formats STATIC
   formats/config_names.c
   formats/config_rope.c
   formats/config_delta.c
+  formats/config_mamba.c
   formats/config_global.c
   formats/config_latent.c
   formats/config_gguf.c
   formats/config_gguf_experts.c
   formats/config_gguf_latent.c
   formats/config_gguf_delta.c
+  formats/config_gguf_mamba.c
   formats/config_gguf_global.c
   formats/config_gguf_meta.c
   formats/config_gguf_arch.c

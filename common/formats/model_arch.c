@@ -349,6 +349,32 @@ static const struct refusal {
      "it has embeddings in each layer and several residual streams"},
     {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"deepseek", "of DeepSeek's models those from V2 on are"},
+    /* classes, then their architectures in GGUF */
+    {"MambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"FalconMambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"JambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"Plamo2ForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"Mamba2ForCausalLM", "it has no layer with attention"},
+    {"ZambaForCausalLM", "its layers share the weights of those with attention"},
+    {"Zamba2ForCausalLM", "its layers share the weights of those with attention"},
+    {"Lfm2ForCausalLM", "its layers of short convolutions are not computed"},
+    {"Lfm2MoeForCausalLM", "its layers of short convolutions are not computed"},
+    {"RwkvForCausalLM", "it has no layer with attention"},
+    {"NemotronHForCausalLM", "its layers have attention, Mamba-2 or a feed-forward alone"},
+    {"BambaForCausalLM", "of the hybrids with Mamba-2 Granite 4 and Falcon-H1 are"},
+    {"Llama4ForCausalLM", "its attention in chunks of the context is not computed"},
+    {"Llama4ForConditionalGeneration", "its attention in chunks of the context is not computed"},
+    {"mamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"jamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"plamo2", "Mamba's first form is not read; Mamba-2 is, beside attention"},
+    {"mamba2", "it has no layer with attention"},
+    {"lfm2", "its layers of short convolutions are not computed"},
+    {"lfm2moe", "its layers of short convolutions are not computed"},
+    {"rwkv6", "it has no layer with attention"},
+    {"rwkv7", "it has no layer with attention"},
+    {"nemotron_h", "its layers have attention, Mamba-2 or a feed-forward alone"},
+    {"nemotron_h_moe", "its layers have attention, Mamba-2 or a feed-forward alone"},
+    {"llama4", "its attention in chunks of the context is not computed"},
 };
 
 const char *arch_refusal(const char *name)
@@ -371,6 +397,9 @@ static const struct arch *row_at(size_t i)
     if (i < n_archs_of_delta)
         return &archs_of_delta[i];
     i -= n_archs_of_delta;
+    if (i < n_archs_of_mamba)
+        return &archs_of_mamba[i];
+    i -= n_archs_of_mamba;
     if (i < n_archs_of_gemma)
         return &archs_of_gemma[i];
     i -= n_archs_of_gemma;

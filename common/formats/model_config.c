@@ -17,6 +17,7 @@ void model_config_init(struct model_config *mc)
     mc->dtype = DT_N;
     mc->bos_id = mc->pad_id = -1;
     mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
+    mc->factors = (struct layer_factors){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
                                                      .factor = 1,
                                                      .attention_factor = 1,
@@ -97,7 +98,7 @@ static enum status read_ffn(struct model_config *mc, const cJSON *root)
     const int32_t big = 1 << 24;
     if (names->ffn_default && mc->hidden <= big / names->ffn_default)
         mc->ffn = names->ffn_default * mc->hidden;
-    else if (mc->arch->experts != EXPERTS_SHARED)
+    else if (mc->arch->experts != EXPERTS_SHARED && mc->arch->experts != EXPERTS_OPTION)
         TRY(json_need(root, names->ffn));
     return json_i32(root, names->ffn, 1, big, &mc->ffn);
 }
@@ -544,7 +545,9 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     if (mc->arch->parallel_option)
         TRY(json_bool(root, "use_parallel_residual", &mc->parallel));
-    TRY(mc->arch->delta ? config_delta_read(mc, root) : read_window(mc, root));
+    TRY(mc->arch->mamba   ? config_mamba_read(mc, root)
+        : mc->arch->delta ? config_delta_read(mc, root)
+                          : read_window(mc, root));
     if (mc->arch->global_heads)
         TRY(config_global_read(mc, root));
     if (!mc->n_positions)

@@ -46,7 +46,7 @@ enum axis {
     AX_VALUE,     /* d_value: of one head */
     AX_POSITIONS, /* n_positions */
     AX_TYPES,     /* of encoders: n_types */
-    /* of gated delta-net layers, cut by value heads and the key heads that these read */
+    /* of gated delta-net and Mamba-2 layers, cut by value heads and the key heads that these read */
     AX_DELTA_KEYS,   /* n_delta_k d_delta_k */
     AX_DELTA_VALUES, /* n_delta_v d_delta_v */
     AX_DELTA_HEADS,  /* n_delta_v */
@@ -88,16 +88,17 @@ enum tensor_id {
     TN_K_B,       /* of each head [kv_rank, d_nope]: from the query to what meets a latent */
     TN_V_B,       /* of each head [d_value, kv_rank]: from a latent to the value */
     TN_O,
-    /* Gated delta-net layers, which have these in place of TN_Q to TN_O. */
+    /* Gated delta-net layers, which have these in place of TN_Q to TN_O; Mamba-2 layers, whose C, B and x are q, k and v. */
     TN_DELTA_Q,
     TN_DELTA_K,
     TN_DELTA_V,
     TN_DELTA_Z,    /* the gate of the norm behind the rule */
-    TN_DELTA_B,    /* to the weight of an update */
+    TN_DELTA_B,    /* to the weight of an update; Mamba-2 has none */
     TN_DELTA_A,    /* to the decay */
     TN_DELTA_CONV, /* [channels of q, k and v][1][taps] */
     TN_DELTA_LOG,  /* [n_delta_v]: ln of the decay's rate */
     TN_DELTA_DT,   /* [n_delta_v]: added to TN_DELTA_A's product */
+    TN_DELTA_SKIP, /* [n_delta_v]: D of Mamba-2 */
     TN_DELTA_NORM,
     TN_DELTA_OUT,
     /* Global layers with heads of their own, which have these in place of TN_Q to TN_O. */
@@ -159,6 +160,7 @@ enum fused {
     FUSED_DELTA_QKVZ, /* of each key head q, k, the v and the z of its value heads */
     FUSED_DELTA_BA,   /* of each key head the b and the a of its value heads */
     FUSED_DELTA_QKV,  /* q, k, v of gated delta-net layers: no groups */
+    FUSED_MAMBA,      /* of Mamba-2: z, x (v), B (k), C (q), dt (a): no groups */
 };
 
 struct tensor_rule {
@@ -188,6 +190,8 @@ enum expert_rule {
     EXPERTS_SHARED, /* every layer, of moe_intermediate_size, which intermediate_size need not be
                        beside; weights renormalised */
     EXPERTS_OLMO,   /* every layer, of intermediate_size; norm_topk_prob */
+    EXPERTS_OPTION, /* num_local_experts 0: none, else as EXPERTS_MIXTRAL; a shared expert, or the feed-forward alone, of
+                       shared_intermediate_size */
     EXPERTS_GROUPS, /* n_routed_experts, first_k_dense_replace, moe_intermediate_size,
                        norm_topk_prob, n_group, topk_group, routed_scaling_factor */
     EXPERTS_BESIDE, /* enable_moe_block: every layer, beside its dense feed-forward; num_experts,
@@ -253,8 +257,12 @@ struct arch {
     bool sinks;           /* TN_SINKS */
     bool
         tiled_heads; /* of delta: value head h reads key head h mod n_delta_k, not h n_delta_k / n_delta_v */
-    bool decay_value;   /* of delta: the file has -e^A_log, and the convolution as a matrix */
-    bool delta;         /* layers of gated delta nets; attention has TN_Q_GATE */
+    bool decay_value; /* of delta: the file has -e^A_log, and the convolution as a matrix */
+    bool
+        delta; /* layers of gated delta nets or Mamba-2; attention has TN_Q_GATE where its name is there */
+    bool mamba;         /* of delta: Mamba-2 */
+    bool beside;        /* of mamba: attention beside it in every layer, and struct layer_factors */
+    bool position_type; /* "position_embedding_type": RoPE with "rope" alone */
     bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
     bool expert_bias;   /* the router and the experts have biases; "swiglu_limit" */
@@ -360,6 +368,12 @@ enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES, INTS
  *             "mxfp4-pack-quantized" */
 enum fp4_storage { FP4_NONE, FP4_BNB, FP4_NV, FP4_MODELOPT, FP4_MX };
 
+/* Factors of Falcon-H1 on what matrices of a layer give: q and v, k, attention's output, z, x, B, C and dt of Mamba-2 and
+ * its output, the feed-forward's gate and output. */
+struct layer_factors {
+    double qv, k, o, z, x, b, c, dt, ssm, gate, down;
+};
+
 /* config_fields.c lists every member, those of struct rope_config included. */
 struct model_config {
     const struct arch *arch;
@@ -391,13 +405,18 @@ struct model_config {
     int32_t n_kv_shared; /* the last layers, which read keys and values of others: model_kv_layer */
     int32_t wide_ffn;    /* F of these layers; 0: as the others */
     int32_t d_input;     /* of each layer's own input; 0: there are none */
-    int32_t kv_rank, q_rank;      /* latent attention: sizes of the latents; 0: there is none */
-    int32_t d_nope, d_rope;       /* of its query heads: without and with RoPE */
-    int32_t d_value;              /* of its values */
-    bool delta[MAX_LAYERS];       /* which layers are gated delta nets; the others have attention */
+    int32_t kv_rank, q_rank; /* latent attention: sizes of the latents; 0: there is none */
+    int32_t d_nope, d_rope;  /* of its query heads: without and with RoPE */
+    int32_t d_value;         /* of its values */
+    bool delta
+        [MAX_LAYERS]; /* which layers are gated delta nets or Mamba-2; the others have attention */
     int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
     int32_t d_delta_k, d_delta_v; /* sizes of these */
     int32_t delta_taps;           /* of their convolution */
+    bool conv_bias;               /* it has a bias */
+    double dt_min, dt_max;        /* of Mamba-2: bounds of a step */
+    bool state_norm, norm_first;  /* it has the norm; that comes before the gate */
+    struct layer_factors factors;
     /* Positions the model is made for, with YaRN the stretched ones; of an encoder one more, because
      * a sequence counts the token that would follow its prompt. */
     int32_t max_ctx;
@@ -512,7 +531,7 @@ bool model_has(const struct model_config *mc, enum tensor_id id);
 bool model_has_bias(const struct model_config *mc, enum tensor_id id);
 /* Has that layer it (the feed-forward's tensors differ from layer to layer)? */
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer);
-/* Layers that are gated delta nets; those with attention, and so with KV. */
+/* Layers that are gated delta nets or Mamba-2; those with attention, and so with KV. */
 int32_t model_n_delta(const struct model_config *mc);
 int32_t model_n_attention(const struct model_config *mc);
 /* Where the rows of id are in a tensor that is stored group after group of `rows` rows: those of a group from `at` on,

@@ -97,7 +97,7 @@ int32_t model_n_delta(const struct model_config *mc)
 
 int32_t model_n_attention(const struct model_config *mc)
 {
-    return mc->n_layers - model_n_delta(mc);
+    return mc->arch->beside ? mc->n_layers : mc->n_layers - model_n_delta(mc);
 }
 
 static bool of_attention(enum tensor_id id)
@@ -143,7 +143,8 @@ static bool has_kind(const struct model_config *mc, enum tensor_id id, int32_t l
         return mc->delta[layer];
     if (of_global(id))
         return model_is_global(mc, layer);
-    return !of_attention(id) || (!mc->delta[layer] && !model_is_global(mc, layer));
+    bool attends = mc->arch->beside || !mc->delta[layer];
+    return !of_attention(id) || (attends && !model_is_global(mc, layer));
 }
 
 static bool any_layer_has_kind(const struct model_config *mc, enum tensor_id id)
@@ -221,6 +222,8 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return mc->qk_norm && any_layer_has_kind(mc, id);
     if (!any_layer_has_kind(mc, id))
         return false;
+    if (id == TN_DELTA_NORM && mc->arch->mamba)
+        return mc->state_norm;
     if (id == TN_GLOBAL_V)
         return !mc->k_eq_v;
     if (id == TN_SINKS)
@@ -255,6 +258,8 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     case TN_UP:
     case TN_DOWN:
         return mc->mlp_bias;
+    case TN_DELTA_CONV:
+        return mc->conv_bias;
     case TN_ROUTER:
     case TN_EXPERT_GATE:
     case TN_EXPERT_UP:
@@ -270,6 +275,18 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id)
     }
 }
 
+/* Of the matrix that the layer's input meets: z, x, B, C, dt. */
+static int32_t mamba_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
+{
+    int32_t values = model_axis(mc, AX_DELTA_VALUES), keys = model_axis(mc, AX_DELTA_KEYS);
+    *first = id == TN_DELTA_Z   ? 0
+             : id == TN_DELTA_V ? values
+             : id == TN_DELTA_K ? 2 * values
+             : id == TN_DELTA_Q ? 2 * values + keys
+                                : 2 * (values + keys);
+    return 2 * (values + keys) + mc->n_delta_v;
+}
+
 int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
 {
     int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
@@ -281,7 +298,7 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
-        *first = id == TN_UP || id == TN_EXPERT_UP ? own : 0;
+        *first = id == TN_UP || id == TN_EXPERT_UP || id == TN_SHARED_UP ? own : 0;
         return 2 * own;
     case TRANSPOSED_PAIRS:
         *first = id == TN_EXPERT_UP;
@@ -300,6 +317,8 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         own = model_axis(mc, AX_DELTA_KEYS);
         *first = id == TN_DELTA_K ? own : id == TN_DELTA_V ? 2 * own : 0;
         return 2 * own + model_axis(mc, AX_DELTA_VALUES);
+    case FUSED_MAMBA:
+        return mamba_rows(mc, id, first);
     case TRANSPOSED:
     case EACH_HEAD:
     case FUSED_NO:
@@ -341,7 +360,7 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
 
 int32_t model_n_out(const struct model_config *mc)
 {
-    return mc->parallel || mc->shared_ffn || model_has_dense_beside(mc) ? 2 : 1;
+    return mc->parallel || mc->shared_ffn || mc->arch->beside || model_has_dense_beside(mc) ? 2 : 1;
 }
 
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer)

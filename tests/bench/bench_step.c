@@ -41,7 +41,7 @@ static const struct option_row rows[] = {
      .at = AT(shape),
      .arg = "NAME",
      .help = "Instead of a file: random weights of the sizes of llama-3.2-1b, qwen3-0.6b, mla-1b "
-             "(latent attention), delta-1b (gated delta nets), 200m or tiny."},
+             "(latent attention), delta-1b (gated delta nets), mamba-1b (Mamba-2), 200m or tiny."},
     {.name = "type",
      .type = OPT_STRING,
      .at = AT(type),

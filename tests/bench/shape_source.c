@@ -44,6 +44,23 @@ static const struct shape {
      "\"linear_conv_kernel_dim\":4,\"full_attention_interval\":4,\"vocab_size\":151936,"
      "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-6,\"rope_theta\":1000000.0,"
      "\"partial_rotary_factor\":0.25,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\"}"},
+    /* Granite 4's hybrid of 1B, without the convolution's biases */
+    {"mamba-1b",
+     "{\"architectures\":[\"GraniteMoeHybridForCausalLM\"],\"model_type\":\"granitemoehybrid\","
+     "\"hidden_size\":1536,\"intermediate_size\":4096,\"shared_intermediate_size\":4096,"
+     "\"num_local_experts\":0,\"num_hidden_layers\":40,\"num_attention_heads\":12,"
+     "\"num_key_value_heads\":4,\"mamba_n_heads\":48,\"mamba_d_head\":64,\"mamba_d_state\":128,"
+     "\"mamba_n_groups\":1,\"mamba_conv_bias\":false,\"vocab_size\":100352,"
+     "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":true,"
+     "\"layer_types\":["
+     "\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"attention\","
+     "\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+     "\"mamba\",\"mamba\",\"mamba\",\"attention\",\"mamba\",\"mamba\","
+     "\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+     "\"mamba\",\"attention\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+     "\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"attention\","
+     "\"mamba\",\"mamba\",\"mamba\",\"mamba\""
+     "],\"hidden_act\":\"silu\"}"},
     {"200m",
      "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":768,\"intermediate_size\":2048,"
      "\"num_hidden_layers\":26,\"num_attention_heads\":12,\"num_key_value_heads\":4,"
@@ -60,7 +77,7 @@ static const struct shape {
 
 const char *shape_names(void)
 {
-    return "llama-3.2-1b qwen3-0.6b mla-1b delta-1b 200m tiny";
+    return "llama-3.2-1b qwen3-0.6b mla-1b delta-1b mamba-1b 200m tiny";
 }
 
 struct shape_tensor {

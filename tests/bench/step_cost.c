@@ -59,7 +59,7 @@ enum status model_cost(struct model_cost *out, struct loader *ld, struct backend
                             .unchosen = mc->n_experts ? 1 - (double)mc->top_k / mc->n_experts : 0,
                             .attn_macs = layers * mc->n_q * (mc->d_head + value),
                             .state_bytes = 2 * sizeof(float) * state,
-                            .layer_macs = 4 * state};
+                            .layer_macs = (mc->arch->mamba ? 3 : 4) * state};
     for (int r = 0; r < world; r++) {
         struct shard sh;
         TRY(shard_plan(&sh, mc, r, world));

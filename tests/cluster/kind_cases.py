@@ -1,6 +1,6 @@
 """One kind of model through the whole system: the same bytes alone or together, on 1, 2 and 4 ranks, in small steps,
 from the prefix cache, when sequences are preempted and when a rank is killed. Tests of a kind (test_sinks.py,
-test_latent.py, test_delta.py) call register and then tap.main."""
+test_latent.py, test_delta.py, test_mamba.py) call register and then tap.main."""
 import os
 import pathlib
 import random

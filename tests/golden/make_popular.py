@@ -32,6 +32,10 @@ LONG_PART = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.
 DEEPSEEK = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
 
+GRANITE4 = {"position_embedding_type": "nope", "attention_multiplier": 0.0078125, "embedding_multiplier": 12,
+            "residual_multiplier": 0.22, "logits_scaling": 6, "mamba_d_state": 128, "mamba_d_head": 64, "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": True, "init_method": "mup", "normalization_function": "rmsnorm"}
+HYBRID40 = ["attention" if i in (5, 15, 25, 35) else "mamba" for i in range(40)]
 L31_8B = sizes(4096, 14336, 32, 32, 8, 128256, 131072, rope_parameters=LLAMA31)
 QWEN25_7B = sizes(3584, 18944, 28, 28, 4, 152064, 32768)
 AWQ = {"bits": 4, "group_size": 128, "modules_to_not_convert": None, "quant_method": "awq", "version": "gemm",
@@ -233,7 +237,16 @@ ROWS = [
     ("ibm-granite/granite-3.1-3b-a800m-instruct", "GraniteMoeForCausalLM", "granitemoe",
      sizes(1536, 512, 32, 24, 8, 49155, 131072, num_local_experts=40, num_experts_per_tok=8, attention_multiplier=0.015625,
            embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=6.0, tie_word_embeddings=True), "served"),
-    ("ibm-granite/granite-4.0-h-small", "GraniteMoeHybridForCausalLM", "granitemoehybrid", {}, "class"),
+    ("ibm-granite/granite-4.0-h-small", "GraniteMoeHybridForCausalLM", "granitemoehybrid",
+     GRANITE4 | sizes(4096, 768, 40, 32, 8, 100352, 131072, num_local_experts=72, num_experts_per_tok=10,
+                      shared_intermediate_size=1536, mamba_n_heads=128, layer_types=HYBRID40), "served"),
+    ("ibm-granite/granite-4.0-h-1b", "GraniteMoeHybridForCausalLM", "granitemoehybrid",
+     GRANITE4 | sizes(1536, 4096, 40, 12, 4, 100352, 131072, num_local_experts=0, num_experts_per_tok=0,
+                      shared_intermediate_size=4096, mamba_n_heads=48, layer_types=HYBRID40), "served"),
+    ("ibm-granite/granite-4.0-micro", "GraniteMoeHybridForCausalLM", "granitemoehybrid",
+     GRANITE4 | sizes(2560, 8192, 40, 40, 8, 100352, 131072, num_local_experts=0, num_experts_per_tok=0,
+                      shared_intermediate_size=8192, mamba_n_heads=128, mamba_d_head=40, layer_types=["attention"] * 40,
+                      position_embedding_type="rope"), "served"),
     ("zai-org/GLM-4-9B-0414", "Glm4ForCausalLM", "glm4",
      sizes(4096, 13696, 40, 32, 2, 151552, 32768, head_dim=128, attention_bias=True), "served"),
     ("zai-org/GLM-4.5-Air", "Glm4MoeForCausalLM", "glm4_moe", {"head_dim": 128}, "class"),
@@ -243,6 +256,13 @@ ROWS = [
     ("LGAI-EXAONE/EXAONE-4.0-32B", "Exaone4ForCausalLM", "exaone4",
      sizes(5120, 27392, 64, 40, 8, 102400, 131072, head_dim=128, sliding_window=4096), "served"),
     ("openai/gpt-oss-20b", "GptOssForCausalLM", "gpt_oss", {}, "class"),
+    ("tiiuae/Falcon-H1-0.5B-Instruct", "FalconH1ForCausalLM", "falcon_h1",
+     sizes(1024, 2048, 36, 8, 2, 32784, 16384, head_dim=64, mamba_d_ssm=1536, mamba_n_heads=24, mamba_d_head=64, mamba_d_state=128,
+           mamba_chunk_size=128, mamba_use_mlp=True, mlp_expansion_factor=8, key_multiplier=0.390625,
+           lm_head_multiplier=0.0390625, embedding_multiplier=5.656854249492381, attention_out_multiplier=0.9375,
+           ssm_in_multiplier=1.25, ssm_out_multiplier=0.23570226039551587,
+           ssm_multipliers=[0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
+           mlp_multipliers=[0.8838834764831844, 0.5859375]), "served"),
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "qwen3_next", {}, "served"),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", "Qwen2MoeForCausalLM", "qwen2_moe", {}, "class"),
     ("deepseek-ai/DeepSeek-V2-Lite-Chat", "DeepseekV2ForCausalLM", "deepseek_v2",
@@ -323,12 +343,12 @@ ROWS = [
 
 
 def finite(v):
-    """JSON has no infinity; the classes that have one are of another kind than Ingot's anyway."""
+    """JSON has no infinity: as transformers saves it."""
     if isinstance(v, dict):
         return {k: finite(x) for k, x in v.items()}
     if isinstance(v, list):
         return [finite(x) for x in v]
-    return None if v in (float("inf"), float("-inf")) else v
+    return {"__float__": "Infinity"} if v == float("inf") else v
 
 
 def main():

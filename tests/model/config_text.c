@@ -28,6 +28,8 @@ const char *config_base(const char *arch)
                        : strstr(arch, "Gemma4")      ? "gemma4_text"
                        : strstr(arch, "Phi3")        ? "phi3"
                        : strstr(arch, "SmolLM3")     ? "smollm3"
+                       : strstr(arch, GRANITE4)      ? "granitemoehybrid"
+                       : strstr(arch, FALCONH1)      ? "falcon_h1"
                        : strstr(arch, "GraniteMoe")  ? "granitemoe"
                        : strstr(arch, "Granite")     ? "granite"
                        : strstr(arch, "Glm4")        ? "glm4"
@@ -48,6 +50,13 @@ const char *config_base(const char *arch)
               "\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
               "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_type\":"
               "\"default\",\"rope_theta\":1e4}}"
+        : strstr(arch, FALCONH1)
+            ? ",\"mamba_d_ssm\":64,\"mamba_n_heads\":8,\"mamba_d_head\":8,\"mamba_d_state\":16"
+        : strstr(arch, GRANITE4)
+            ? ",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"shared_intermediate_size\":40,"
+              "\"mamba_n_heads\":8,\"mamba_d_state\":16,\"layer_types\":[\"mamba\",\"mamba\","
+              "\"mamba\","
+              "\"attention\"]"
         : strstr(arch, "Qwen2Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24,"
                                      "\"shared_expert_intermediate_size\":40"

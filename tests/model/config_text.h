@@ -13,6 +13,8 @@
 #define GEMMA2 "Gemma2ForCausalLM"
 #define GEMMA3 "Gemma3ForCausalLM"
 #define GEMMA4 "Gemma4ForCausalLM"
+#define GRANITE4 "GraniteMoeHybridForCausalLM"
+#define FALCONH1 "FalconH1ForCausalLM"
 #define PHI3 "Phi3ForCausalLM"
 #define MINISTRAL3 "Ministral3ForCausalLM"
 

@@ -128,6 +128,13 @@ const char *const golden_names[] = {
     "gemma4-inputs-bf16",
     "gemma4-moe",
     "gemma4-moe-bf16",
+    /* of make_mamba.py */
+    "granite-hybrid",
+    "granite-hybrid-groups-bf16",
+    "granite-hybrid-dense",
+    "falcon-h1",
+    "falcon-h1-norm-bf16",
+    "falcon-h1-gate",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -72,6 +72,9 @@ static struct model_row models[] = {
     {"deepseek2-lite-bf16", DT_I8},
     {"qwen3next", DT_F32},
     {"qwen35-uneven-bf16", DT_I8},
+    {"granite-hybrid", DT_F32},
+    {"falcon-h1", DT_F32},
+    {"granite-hybrid-groups-bf16", DT_BF16},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)

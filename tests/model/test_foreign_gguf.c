@@ -85,6 +85,10 @@ static const char *const foreign[] = {
     "glm4moe",
     "dots1",
     "minimax-m2",
+    "granite-hybrid",
+    "granite-hybrid-dense",
+    "falcon-h1",
+    "falcon-h1-gate",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -143,6 +147,16 @@ Test(foreign_gguf, delta_nets_of_wrong_sizes)
     refused("qwen3next", "qwen3next.ssm.state_size", 1 << 20, ST_RANGE, "qwen3next.ssm.state_size");
     refused("qwen3next", "qwen3next.full_attention_interval", 0, ST_RANGE,
             "full_attention_interval");
+}
+
+Test(foreign_gguf, mamba_of_wrong_sizes)
+{
+    refused("granite-hybrid", "granitehybrid.ssm.inner_size", 97, ST_RANGE,
+            "ssm.inner_size 97 are no 8 heads");
+    refused("granite-hybrid", "granitehybrid.ssm.group_count", 3, ST_RANGE,
+            "ssm.time_step_rank 8 is no multiple of ssm.group_count 3");
+    refused("granite-hybrid", "granitehybrid.ssm.conv_kernel", 99, ST_RANGE, "ssm.conv_kernel");
+    refused("granite-hybrid", "granitehybrid.ssm.state_size", 1 << 20, ST_RANGE, "ssm.state_size");
 }
 
 Test(foreign_gguf, gemma4_of_other_kinds)
@@ -263,6 +277,12 @@ static const char *why_not(const char *name)
         {"deepseek3-nvfp4", "weights of 4-bit floats are not converted"},
         {"llama-ct-mxfp4", "weights of 4-bit floats are not converted"},
         {"qwen3moe-ct-mxfp4", "weights of 4-bit floats are not converted"},
+        {"granite-hybrid", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
+        {"granite-hybrid-groups-bf16", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
+        {"granite-hybrid-dense", "GraniteMoeHybridForCausalLM has no architecture in GGUF"},
+        {"falcon-h1", "FalconH1ForCausalLM has no architecture in GGUF"},
+        {"falcon-h1-norm-bf16", "FalconH1ForCausalLM has no architecture in GGUF"},
+        {"falcon-h1-gate", "FalconH1ForCausalLM has no architecture in GGUF"},
         {"gemma4-bias", "GGUF's gemma4 has no name for model.layers.#.self_attn.q_proj.bias"},
         {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
         {"opt", "OPTForCausalLM has no architecture in GGUF"},

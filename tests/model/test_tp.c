@@ -163,6 +163,18 @@ Test(tp, delta_nets)
     all_worlds(path, 4, DT_F32);
 }
 
+/* Groups of heads whose norm is of several ranks, and heads of whole groups. */
+Test(tp, mamba_layers)
+{
+    char path[1100];
+    all_worlds(golden_dir("granite-hybrid"), 4, DT_F32);
+    all_worlds(golden_dir("granite-hybrid-groups-bf16"), 4, DT_F32);
+    all_worlds(golden_dir("falcon-h1"), 4, DT_F32); /* beside attention */
+    all_worlds(golden_dir("falcon-h1-norm-bf16"), 4, DT_BF16);
+    snprintf(path, sizeof path, "%s/../../gguf/granite-hybrid.gguf", golden_dir("granite-hybrid"));
+    all_worlds(path, 4, DT_F32);
+}
+
 static const struct toy uneven = {.n_layers = 2,
                                   .hidden = 36,
                                   .ffn = 61,

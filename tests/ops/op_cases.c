@@ -58,9 +58,9 @@
         .op = &op_route_sigmoid, .rows = T, .n_experts = E, .top_k = K, .variant = V,              \
         .n_parts = G, .n_slices = TOP                                                              \
     }
-#define WIDE(T, HEADS, D, FIRST)                                                                   \
+#define WIDE(T, HEADS, D, FIRST, ...)                                                              \
     {                                                                                              \
-        .op = &op_wide_norm, .rows = T, .n_q = HEADS, .d = D, .q_offset = FIRST                    \
+        .op = &op_wide_norm, .rows = T, .n_q = HEADS, .d = D, .q_offset = FIRST, __VA_ARGS__       \
     }
 #define MOE(T, D, F, E, K, DT, ...)                                                                \
     {                                                                                              \
@@ -276,10 +276,12 @@ const struct op_case op_cases[] = {
     ROWS(op_add_bias, 0, 16, ),
     ROWS(op_add_bias, 1, 1, ),
     ROWS(op_add_bias, 40, 515, ),
-    WIDE(0, 2, 8, 0),
-    WIDE(1, 1, 1, 0),
-    WIDE(5, 4, 33, 1),
-    WIDE(40, 16, 128, 8),
+    WIDE(0, 2, 8, 0, ),
+    WIDE(1, 1, 1, 0, ),
+    WIDE(5, 4, 33, 1, ),
+    WIDE(40, 16, 128, 8, ),
+    WIDE(7, 12, 20, 5, .n_parts = 3), /* begins within a group */
+    WIDE(9, 6, 24, 0, .n_parts = 6),
     LINEAR_CASES(DT_E4M3) LINEAR(4, 90, 77, DT_E4M3, .n_parts = 3, .variant = 1),
     EMBED(29, 300, 70, DT_E4M3),
     LINEAR_CASES(DT_INT4_INDEX) LINEAR(4, 90, 77, DT_INT4_INDEX, .n_parts = 3, .variant = 1),
@@ -301,6 +303,13 @@ const struct op_case op_cases[] = {
     DELTA(21, 2, 2, 5, 1, 16, 24, 4, ), /* more value heads than PER makes: the key heads in turn */
     DELTA(40, 7, 2, 8, 4, 32, 65, 4, ),
     DELTA(70, 2, 2, 4, 2, 128, 128, 4, ),
+    DELTA(21, 2, 1, 3, 3, 17, 40, 4, .bias = true), /* the convolution's bias alone */
+    DELTA(0, 1, 1, 1, 1, 4, 4, 4, .variant = 1),
+    DELTA(1, 1, 1, 1, 1, 1, 1, 2, .variant = 1, .bias = true),
+    DELTA(19, 3, 2, 3, 2, 20, 72, 3, .variant = 2, .bias = true, .q_offset = 1),
+    DELTA(33, 1, 1, 2, 2, 16, 150, 16, .variant = 1),
+    DELTA(40, 7, 2, 8, 4, 32, 65, 4, .variant = 2, .bias = true),
+    DELTA(70, 2, 1, 4, 4, 128, 64, 4, .variant = 1, .bias = true),
     GATED(0, 2, 8),
     GATED(1, 1, 1),
     GATED(5, 4, 33),

@@ -8,7 +8,8 @@
 #define EPS 0x1p-24 /* relative rounding error of f32 */
 #define NORM_EPS 1e-6f
 
-/* n_q value heads of n elements and n_kv key heads of d; rot taps. */
+/* n_q value heads of n elements and n_kv key heads of d; rot taps; bias: the convolution's; variant: 1 Mamba-2, 2 with
+ * bounds of its steps. */
 static int32_t channels(const struct op_case *c)
 {
     return 2 * c->n_kv * c->d + c->n_q * c->n;
@@ -46,6 +47,8 @@ static float gate_at(int32_t t, int32_t i)
 
 /* ---- as calls ---- */
 
+static const float step_min = 0.1f, step_max = 1.5f;
+
 struct delta_run {
     struct op_env e;
     struct delta_layer dl;
@@ -60,6 +63,7 @@ static void begin_run(struct delta_run *r, struct backend *be, const struct op_c
     float *w = in_rows(91, 0, c->rot, C), *dt = in_rows(93, 0, 1, c->n_q);
     float *decay = malloc((size_t)c->n_q * sizeof *decay),
           *old = in_rows(95, 0, slots, past + rule);
+    float *bias = in_rows(99, 0, 1, C), *skip = in_rows(89, 0, 1, c->n_q);
     for (int32_t h = 0; h < c->n_q; h++)
         decay[h] = decay_at(h);
     r->e = env_open(be);
@@ -72,13 +76,19 @@ static void begin_run(struct delta_run *r, struct backend *be, const struct op_c
                                  .taps = c->rot,
                                  .conv = env_vector(&r->e, w, c->rot * C),
                                  .decay = env_vector(&r->e, decay, c->n_q),
-                                 .dt = env_vector(&r->e, dt, c->n_q)};
+                                 .dt = env_vector(&r->e, dt, c->n_q),
+                                 .bias = c->bias ? env_vector(&r->e, bias, C) : NULL,
+                                 .skip = c->variant ? env_vector(&r->e, skip, c->n_q) : NULL,
+                                 .dt_min = c->variant == 2 ? step_min : 0.0f,
+                                 .dt_max = c->variant == 2 ? step_max : INFINITY};
     r->state = (struct delta_state){.conv = env_view(&r->e, slots, past, DT_F32, old),
                                     .rule = env_view(&r->e, slots, rule, DT_F32, old)};
     free(w);
     free(dt);
     free(decay);
     free(old);
+    free(bias);
+    free(skip);
 }
 
 /* Rows [first, first + n) as one step; out NULL: they only move the states. */
@@ -148,7 +158,7 @@ static enum status run_delta(struct backend *be, const struct op_case *c, int32_
 static double ref_conv(const struct op_case *c, int32_t t, int32_t i, double *bound)
 {
     int32_t begin = first_of(c, seq_of(c, t));
-    double sum = 0, size = 0, err;
+    double sum = c->bias ? (double)in_f32(99, 0, i) : 0, size = fabs(sum), err;
     for (int32_t k = 0; k < c->rot; k++) {
         int32_t at = t - (c->rot - 1) + k;
         double v = at < begin ? 0 : (double)in_f32(90, at, i) * (double)in_f32(91, k, i);
@@ -165,7 +175,7 @@ static void ref_qkv(const struct op_case *c, int32_t t, double *out, double *bou
 {
     for (int32_t i = 0; i < channels(c); i++)
         out[i] = ref_conv(c, t, i, &bound[i]);
-    for (int32_t h = 0; h < 2 * c->n_kv; h++) {
+    for (int32_t h = 0; !c->variant && h < 2 * c->n_kv; h++) {
         double *x = out + h * c->d, *b = bound + h * c->d, sq = 1e-6, most = 0;
         for (int32_t i = 0; i < c->d; i++) {
             sq += x[i] * x[i];
@@ -202,11 +212,69 @@ static void ref_rule(const struct op_case *c, int32_t t, int32_t h, const double
     }
 }
 
+/* ---- Mamba-2 ---- */
+
+/* S of a head, and twice what its elements are at most: of exact inputs, and of those that are off by their bounds. */
+struct mamba_state {
+    double *s, *size, *most;
+};
+
+static void ref_mamba_head(const struct op_case *c, int32_t t, int32_t h, const double *qkv,
+                           const double *off, struct mamba_state *st, double *out, double *bound)
+{
+    int32_t keys = c->n_kv * c->d, head = (h + c->q_offset) / c->q_per_kv % c->n_kv;
+    int32_t q = head * c->d, k = keys + head * c->d, v = 2 * keys + h * c->n;
+    int32_t age = t - first_of(c, seq_of(c, t));
+    double a = (double)gate_at(t, c->n_q + h) + (double)in_f32(93, 0, h), step = log1p(exp(a));
+    if (c->variant == 2)
+        step = fmin(fmax(step, (double)step_min), (double)step_max);
+    double g = exp((double)decay_at(h) * step), skip = in_f32(89, 0, h);
+    for (int32_t j = 0; j < c->n; j++) {
+        double exact = 0, most = 0;
+        out[j] = skip * qkv[v + j];
+        for (int32_t i = 0; i < c->d; i++) {
+            int32_t at = i * c->n + j;
+            st->s[at] = g * st->s[at] + qkv[k + i] * step * qkv[v + j];
+            st->size[at] = g * st->size[at] + fabs(qkv[k + i] * step * qkv[v + j]);
+            st->most[at] = g * st->most[at] +
+                           (fabs(qkv[k + i]) + off[k + i]) * step * (fabs(qkv[v + j]) + off[v + j]);
+            out[j] += st->s[at] * qkv[q + i];
+            exact += st->size[at] * fabs(qkv[q + i]);
+            most += st->most[at] * (fabs(qkv[q + i]) + off[q + i]);
+        }
+        bound[j] = most - exact + most * (c->d + 100.0 * (age + 1)) * EPS +
+                   fabs(skip) * (2 * EPS * fabs(qkv[v + j]) + off[v + j]);
+    }
+}
+
+static void ref_mamba(const struct op_case *c, double *out, double *bound)
+{
+    int32_t C = channels(c), cols = delta_cols(c);
+    size_t of_head = (size_t)(c->d * c->n), n = 3 * (size_t)c->n_q * of_head;
+    double *state = calloc(n + 1, sizeof *state);
+    for (int32_t t = 0; t < c->rows; t++) {
+        double *o = out + op_at(t, cols, 0), *b = bound + op_at(t, cols, 0);
+        if (t == first_of(c, seq_of(c, t)))
+            memset(state, 0, n * sizeof *state);
+        ref_qkv(c, t, o, b);
+        for (int32_t h = 0; h < c->n_q; h++) {
+            double *s = state + 3 * (size_t)h * of_head;
+            struct mamba_state st = {s, s + of_head, s + 2 * of_head};
+            ref_mamba_head(c, t, h, o, b, &st, o + C + h * c->n, b + C + h * c->n);
+        }
+    }
+    free(state);
+}
+
 /* A token's update neither lengthens a column of the state's error nor shortens it by more than it adds: its own
  * roundings, those of k (twice) and v.  |v| <= taps, and q has the length 1 / sqrt(d). */
 static void ref_delta(const struct op_case *c, double *out, double *bound)
 {
     int32_t C = channels(c), cols = delta_cols(c);
+    if (c->variant) {
+        ref_mamba(c, out, bound);
+        return;
+    }
     double *state = calloc((size_t)(c->n_q * c->d * c->n) + 1, sizeof *state);
     for (int32_t t = 0; t < c->rows; t++) {
         double *o = out + op_at(t, cols, 0), *b = bound + op_at(t, cols, 0), input = 0;

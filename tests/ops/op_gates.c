@@ -86,7 +86,12 @@ static void ref_add_bias(const struct op_case *c, double *out, double *bound)
 
 const struct op op_add_bias = {"add_bias", cols_k, run_add_bias, ref_add_bias};
 
-/* ---- n_q heads of d, of which this rank has those from q_offset on ---- */
+/* ---- n_q heads of d, of which this rank has those from q_offset on; n_parts groups, 0: one ---- */
+
+static int32_t group_of(const struct op_case *c)
+{
+    return c->n_parts ? c->n_q / c->n_parts : c->n_q;
+}
 
 static int32_t own_cols(const struct op_case *c)
 {
@@ -105,7 +110,7 @@ static enum status run_wide_norm(struct backend *be, const struct op_case *c, in
     mine.cols = own;
     struct weight *ww = env_vector(&e, w, own);
     ENV_RUN(&e, e.ops->head_squares(be, vx, sums));
-    ENV_RUN(&e, e.ops->wide_norm(be, mine, sums, c->d, ww, NORM_EPS));
+    ENV_RUN(&e, e.ops->wide_norm(be, mine, sums, c->d, group_of(c), c->q_offset, ww, NORM_EPS));
     env_read(&e, out, mine);
     free(x);
     free(w);
@@ -116,11 +121,12 @@ static void ref_wide_norm(const struct op_case *c, double *out, double *bound)
 {
     int32_t all = c->n_q * c->d, own = own_cols(c);
     for (int32_t t = 0; t < c->rows; t++) {
-        double sq = 0;
-        for (int32_t i = 0; i < all; i++)
-            sq += pow(in_f32(74, t, i), 2);
-        double r = 1 / sqrt(sq / all + (double)NORM_EPS);
         for (int32_t i = 0; i < own; i++) {
+            int32_t width = group_of(c) * c->d, from = (all - own + i) / width * width;
+            double sq = 0;
+            for (int32_t k = from; k < from + width; k++)
+                sq += pow(in_f32(74, t, k), 2);
+            double r = 1 / sqrt(sq / width + (double)NORM_EPS);
             double v = in_f32(74, t, all - own + i) * r * in_f32(75, 0, i);
             out[at_of(t, own, i)] = v;
             bound[at_of(t, own, i)] = (c->d / 16 + c->n_q + 30) * EPS * fabs(v);

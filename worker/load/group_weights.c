@@ -62,19 +62,45 @@ static enum status check_floats(const struct stored_tensor *t)
     return ST_OK;
 }
 
+/* This rank's channels of q, k and v, in that order, among the stored ones; a Mamba-2 file has x (v), B (k), C (q). */
+struct channels {
+    int32_t n[3], all; /* all: of the model */
+    struct stored_rows from[3];
+};
+
+static struct channels own_channels(const struct model_config *mc, const struct shard *sh)
+{
+    int32_t keys = model_axis(mc, AX_DELTA_KEYS), values = model_axis(mc, AX_DELTA_VALUES);
+    int32_t k_first = sh->delta.k_first * mc->d_delta_k, k = sh->delta.n_k * mc->d_delta_k;
+    int32_t v_first = sh->delta.v_first * mc->d_delta_v, v = sh->delta.n_v * mc->d_delta_v;
+    bool mamba = mc->arch->mamba;
+    return (struct channels){.n = {k, k, v},
+                             .all = 2 * keys + values,
+                             .from = {in_turn(mamba ? values + keys : 0, keys, k_first, k),
+                                      in_turn(mamba ? values : keys, keys, k_first, k),
+                                      in_turn(mamba ? 0 : 2 * keys, values, v_first, v)}};
+}
+
+/* to: [elements][channels of the share] of the stored [channels][elements]. */
+static void copy_channels(const struct stored_tensor *t, const struct channels *c, size_t elements,
+                          float *to)
+{
+    size_t all = (size_t)c->n[0] + (size_t)c->n[1] + (size_t)c->n[2], at = 0;
+    for (size_t i = 0; i < ARRAY_LEN(c->n); i++)
+        for (size_t k = 0; k < (size_t)c->n[i]; k++, at++)
+            for (size_t e = 0; e < elements; e++) {
+                struct share_cut one = {
+                    .first = stored_row(&c->from[i], k) * elements + e, .step = 1, .rows = 1};
+                derive_floats(t->data, t->dtype, &one, to + e * all + at);
+            }
+}
+
 enum status cut_conv(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                      const struct shard *sh, int32_t layer, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
-    int32_t keys = model_axis(mc, AX_DELTA_KEYS), values = model_axis(mc, AX_DELTA_VALUES);
-    int32_t k_first = sh->delta.k_first * mc->d_delta_k, k = sh->delta.n_k * mc->d_delta_k;
-    int32_t v_first = sh->delta.v_first * mc->d_delta_v, v = sh->delta.n_v * mc->d_delta_v;
-    const int32_t n[] = {k, k, v};
-    const struct stored_rows from[] = {in_turn(0, keys, k_first, k),
-                                       in_turn(keys, keys, k_first, k),
-                                       in_turn(2 * keys, values, v_first, v)};
-    size_t taps = (size_t)mc->delta_taps, all = (size_t)(2 * k + v), at = 0;
-    uint64_t shape[3] = {(uint64_t)(2 * keys + values), 1, taps};
+    const struct channels c = own_channels(mc, sh);
+    uint64_t taps = (uint64_t)mc->delta_taps, shape[3] = {(uint64_t)c.all, 1, taps};
     struct stored_tensor t;
     float *to;
     if (mc->arch->decay_value)
@@ -82,15 +108,27 @@ enum status cut_conv(struct weight_src *out, size_t *n_bytes, struct loader *ld,
     TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_CONV].name, layer, 0,
                       mc->arch->decay_value ? 2 : 3, shape, &t));
     TRY(check_floats(&t));
-    TRY(begin_vector(out, mc->delta_taps * (2 * k + v), copies, &to));
+    TRY(begin_vector(out, mc->delta_taps * (c.n[0] + c.n[1] + c.n[2]), copies, &to));
     *n_bytes += (size_t)out->cols * dtype_size(t.dtype);
-    for (size_t i = 0; to && i < ARRAY_LEN(n); i++)
-        for (size_t c = 0; c < (size_t)n[i]; c++, at++)
-            for (size_t tap = 0; tap < taps; tap++) {
-                struct share_cut one = {
-                    .first = stored_row(&from[i], c) * taps + tap, .step = 1, .rows = 1};
-                derive_floats(t.data, t.dtype, &one, to + tap * all + at);
-            }
+    if (to)
+        copy_channels(&t, &c, (size_t)taps, to);
+    return ST_OK;
+}
+
+enum status cut_conv_bias(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                          const struct shard *sh, int32_t layer, struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct channels c = own_channels(mc, sh);
+    uint64_t shape[1] = {(uint64_t)c.all};
+    struct stored_tensor t;
+    float *to;
+    TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_CONV].bias, layer, 0, 1, shape, &t));
+    TRY(check_floats(&t));
+    TRY(begin_vector(out, c.n[0] + c.n[1] + c.n[2], copies, &to));
+    *n_bytes += (size_t)out->cols * dtype_size(t.dtype);
+    if (to)
+        copy_channels(&t, &c, 1, to);
     return ST_OK;
 }
 
@@ -98,12 +136,13 @@ enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld
                       const struct shard *sh, int32_t layer, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
-    uint64_t shape[1] = {(uint64_t)mc->n_delta_v};
+    uint64_t shape[2] = {(uint64_t)mc->n_delta_v, 1};
+    int32_t n_dims = mc->arch->mamba && mc->arch->decay_value ? 2 : 1;
     struct share_cut cut = {
         .first = (size_t)sh->delta.v_first, .step = 1, .rows = (size_t)sh->delta.n_v};
     struct stored_tensor t;
     float *to;
-    TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_LOG].name, layer, 0, 1, shape, &t));
+    TRY(loader_tensor(ld, mc->arch->tensor[TN_DELTA_LOG].name, layer, 0, n_dims, shape, &t));
     TRY(check_floats(&t));
     TRY(begin_vector(out, sh->delta.n_v, copies, &to));
     *n_bytes += (size_t)sh->delta.n_v * dtype_size(t.dtype);

@@ -15,9 +15,11 @@ struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, 
 MUST_CHECK enum status copy_rows(struct copies *copies, const unsigned char *stored,
                                  const struct stored_rows *rows, struct weight_part *p);
 
-/* This rank's channels of the convolution, [taps][channels], and its decays, -e^A_log: vectors of f32. */
+/* This rank's channels of the convolution, [taps][channels], and of its bias, and its decays, -e^A_log: vectors of f32. */
 MUST_CHECK enum status cut_conv(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                                 const struct shard *sh, int32_t layer, struct copies *copies);
+MUST_CHECK enum status cut_conv_bias(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                                     const struct shard *sh, int32_t layer, struct copies *copies);
 MUST_CHECK enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                                  const struct shard *sh, int32_t layer, struct copies *copies);
 

@@ -42,6 +42,11 @@ static void cut_delta(struct delta_share *out, const struct model_config *mc, in
         return;
     }
     out->v_per_k = mc->n_delta_v / mc->n_delta_k;
+    for (int r = 1; r < world; r++) {
+        int32_t first, n, ends[N_SLICES];
+        cut(mc->n_delta_v, r, world, n_slices, even, &first, &n, ends);
+        out->cut_groups = out->cut_groups || first % out->v_per_k != 0;
+    }
     out->k_first = out->v_first / out->v_per_k;
     out->v_offset = out->v_first % out->v_per_k;
     out->n_k = (out->v_first + out->n_v - 1) / out->v_per_k - out->k_first + 1;

@@ -18,6 +18,7 @@ struct delta_share {
     int32_t v_first, n_v, k_first, n_k;
     int32_t v_per_k, v_offset;   /* local value head h reads (h + v_offset) / v_per_k mod n_k */
     int32_t slice_end[N_SLICES]; /* in local value heads */
+    bool cut_groups;             /* a key head's value heads are of several ranks */
 };
 
 /* Key/value heads of this rank: those that its query heads read. */

@@ -72,6 +72,9 @@ static const struct weight_rule {
     [W_DELTA_DT] = {"delta net's dt", true, false, false, 1, {TN_DELTA_DT}},
     [W_DELTA_NORM] = {"delta net's norm", true, false, false, 1, {TN_DELTA_NORM}},
     [W_DELTA_OUT] = {"delta net's output", true, false, false, 1, {TN_DELTA_OUT}},
+    [W_DELTA_STEP] = {"Mamba's steps", true, false, false, 1, {TN_DELTA_A}},
+    [W_DELTA_CONV_BIAS] = {"convolution's bias", true, true, false, 1, {TN_DELTA_CONV}},
+    [W_DELTA_SKIP] = {"Mamba's D", true, false, false, 1, {TN_DELTA_SKIP}},
     [W_GLOBAL_QKV] = {"global qkv", true, false, false, 3, {TN_GLOBAL_Q, TN_GLOBAL_K, TN_GLOBAL_V}},
     [W_GLOBAL_QK] = {"global q and k", true, false, false, 2, {TN_GLOBAL_Q, TN_GLOBAL_K}},
     [W_GLOBAL_Q_NORM] = {"global q norm", true, false, false, 1, {TN_GLOBAL_Q_NORM}},
@@ -146,6 +149,8 @@ static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t l
     if (id == W_UP && mc->arch->tensor[TN_GATE].name)
         return false;
     bool q_alone = mc->kv_rank > 0 || model_kv_layer(mc, layer) != layer;
+    if (id == W_DELTA_STEP && !mc->arch->mamba)
+        return false;
     if ((id == W_GLOBAL_QKV && mc->k_eq_v) || (id == W_GLOBAL_QK && !mc->k_eq_v))
         return false;
     if ((id == W_Q || id == W_GLOBAL_Q) && !q_alone)
@@ -256,6 +261,21 @@ static bool is_transposed(enum fused fused)
     return fused == TRANSPOSED || fused == TRANSPOSED_QKV || fused == TRANSPOSED_PAIRS;
 }
 
+/* A vector of a Mamba-2 layer that GGUF files have as a matrix: the norm with a row for each group, others with one for
+ * each head. */
+static enum status flat_matrix(struct stored_tensor *t, struct loader *ld, enum tensor_id id,
+                               int32_t layer)
+{
+    const struct model_config *mc = loader_config(ld);
+    uint64_t n = (uint64_t)model_axis(mc, mc->arch->tensor[id].cols);
+    uint64_t rows = id == TN_DELTA_NORM ? (uint64_t)mc->n_delta_k : n;
+    uint64_t shape[2] = {rows, rows ? n / rows : 0};
+    TRY(loader_tensor(ld, mc->arch->tensor[id].name, layer, 0, 2, shape, t));
+    if (dtype_size(t->dtype) < 2)
+        FAIL(ST_UNSUPPORTED, "tensor %s: the type %s is not supported here", t->name, t->type_name);
+    return ST_OK;
+}
+
 enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct loader *ld,
                           enum tensor_id id, int32_t layer, int32_t expert)
 {
@@ -271,6 +291,8 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
         shape[2] = rows;
     }
     bool flat = rule->rows == AX_ONE; /* files have a single row as a vector or as a matrix */
+    if (flat && mc->arch->mamba && loader_has(ld, rule->name, layer, expert, t) && t->n_dims == 2)
+        return flat_matrix(t, ld, id, layer);
     if (rule->rows == AX_FLAT_ROW && loader_has(ld, rule->name, layer, expert, t))
         flat = t->n_dims == 1;
     int32_t n_dims = flat ? 1 : joined ? 3 : 2;
@@ -457,7 +479,7 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
 static bool less_one(enum weight_id id)
 {
     return id != W_LAYER_SCALE && id != W_EXPERT_SCALE && id != W_ROUTER_BIAS && id != W_SINKS &&
-           id != W_DELTA_DT && id != W_DELTA_NORM;
+           id != W_DELTA_DT && id != W_DELTA_NORM && id != W_DELTA_SKIP;
 }
 
 /* expert: of a stack, or this rank's query head. */
@@ -475,6 +497,8 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
         return cut_expert_biases(out, n_bytes, ld, sh, r, layer, copies);
     if (id == W_DELTA_CONV)
         return cut_conv(out, n_bytes, ld, sh, layer, copies);
+    if (id == W_DELTA_CONV_BIAS)
+        return cut_conv_bias(out, n_bytes, ld, sh, layer, copies);
     if (id == W_DELTA_DECAY)
         return cut_decay(out, n_bytes, ld, sh, layer, copies);
     if (r->is_bias)

@@ -63,6 +63,9 @@ enum weight_id {
     W_DELTA_DT,
     W_DELTA_NORM,
     W_DELTA_OUT,
+    W_DELTA_STEP, /* of Mamba-2, in place of W_DELTA_BA */
+    W_DELTA_CONV_BIAS,
+    W_DELTA_SKIP,
     /* global layers with heads of their own have these in place of W_QKV to W_O_BIAS */
     W_GLOBAL_QKV,
     W_GLOBAL_QK, /* where values are the keys */

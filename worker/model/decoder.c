@@ -76,7 +76,8 @@ static enum status take_kv(struct decoder *m)
         struct layer *l = &m->layer[i];
         if (l->is_delta) {
             TRY(take_states(m, l, &kv));
-            continue;
+            if (!m->mc.arch->beside)
+                continue;
         }
         /* an encoder's layers share the first one's */
         int32_t from = m->mc.arch->encoder ? 0 : model_kv_layer(&m->mc, i);
@@ -198,7 +199,11 @@ static void set_delta(struct decoder *m, struct layer *l, bool is_delta)
                                     .taps = m->mc.delta_taps,
                                     .conv = l->w[W_DELTA_CONV],
                                     .decay = l->w[W_DELTA_DECAY],
-                                    .dt = l->w[W_DELTA_DT]};
+                                    .dt = l->w[W_DELTA_DT],
+                                    .bias = l->w[W_DELTA_CONV_BIAS],
+                                    .skip = l->w[W_DELTA_SKIP],
+                                    .dt_min = (float)m->mc.dt_min,
+                                    .dt_max = (float)m->mc.dt_max};
 }
 
 static void set_layers(struct decoder *m)
@@ -398,6 +403,8 @@ size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_co
 {
     size_t out = (size_t)model_n_out(mc) * (size_t)mc->hidden;
     size_t heads = mc->arch->wide_qk_norm ? (size_t)(mc->n_q + mc->n_kv) : 0;
+    if (mc->arch->mamba && (size_t)mc->n_delta_v > heads)
+        heads = (size_t)mc->n_delta_v;
     size_t most = (size_t)cfg->max_tokens * (out > heads ? out : heads);
     size_t inputs = (size_t)model_axis(mc, AX_INPUTS); /* of one token: see layers_inputs */
     return (most > inputs ? most : inputs) * sizeof(float);

@@ -15,7 +15,8 @@ struct layer {
     bool sparse;          /* it is one */
     float scale;          /* factor on the residual stream behind it */
     int32_t ffn;          /* columns of this rank's share of its dense feed-forward */
-    bool is_delta;        /* it is a gated delta net and has states in place of attention and KV */
+    bool
+        is_delta; /* it is a gated delta net or Mamba-2 and has states in place of attention and KV */
     struct delta_layer delta;
     struct delta_state state;
     struct buf *conv_state, *rule_state;

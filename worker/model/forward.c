@@ -9,6 +9,7 @@ struct scratch {
     struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
     struct view both, second; /* [2 T, D]: out and behind it the second output */
     struct view gate, delta_qkv, delta_z, delta_ba, delta_out; /* see scratch_layout */
+    struct view delta_squares;                                 /* [T, heads of all ranks] */
     struct view squares;                                       /* [T, Hq + Hkv] */
     struct view q_latent, q_normed, q_heads, latent, values;   /* see scratch_layout */
     struct view router, ids, weights, moe;                     /* moe: the whole room, [1, n] */
@@ -48,7 +49,8 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
         .second = second,
         .gate = rows_of(m, m->at.gate, T, q),
         .delta_qkv = rows_of(m, m->at.delta_qkv, T, 2 * m->sh.delta.n_k * m->mc.d_delta_k + values),
-        .delta_z = rows_of(m, m->at.delta_z, T, values),
+        .delta_z = rows_of(m, m->at.delta_z, T, m->mc.arch->mamba ? 2 * values : values),
+        .delta_squares = rows_of(m, m->at.delta_squares, T, m->mc.n_delta_v),
         .delta_ba = rows_of(m, m->at.delta_ba, T, 2 * m->sh.delta.n_v),
         .delta_out = rows_of(m, m->at.delta_out, T, values),
         .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
@@ -73,6 +75,19 @@ static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
 static enum status all_reduce(struct decoder *m, struct view x)
 {
     return m->co ? m->co->ops->all_reduce(m->co, x, REDUCE_SUM) : ST_OK;
+}
+
+static enum status scale(struct decoder *m, struct view x, double factor)
+{
+    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
+}
+
+/* Columns [first, first + n). */
+static struct view columns(struct view x, int32_t first, int32_t n)
+{
+    x.off += (size_t)first * sizeof(float);
+    x.cols = n;
+    return x;
 }
 
 /* What the layer before has computed and not yet added to the residual stream. */
@@ -103,6 +118,7 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
     } else {
         struct view mid = with_cols(s->mid, 2 * l->ffn); /* [T, 2 F] */
         TRY(m->op->linear(m->be, gate_up, in, mid));
+        TRY(scale(m, columns(mid, 0, l->ffn), m->mc.factors.gate));
         TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
     return m->op->linear(m->be, down, ffn, out);
@@ -179,8 +195,8 @@ static enum status wide_norms(struct decoder *m, const struct layer *l, const st
     out.cols = m->sh.n_kv - shared;
     TRY(m->op->head_squares(m->be, own, out));
     TRY(all_reduce(m, s->squares));
-    TRY(m->op->wide_norm(m->be, q, q_sums, d, l->w[W_Q_NORM], m->eps));
-    return m->op->wide_norm(m->be, k, k_sums, d, l->w[W_K_NORM], m->eps);
+    TRY(m->op->wide_norm(m->be, q, q_sums, d, m->mc.n_q, 0, l->w[W_Q_NORM], m->eps));
+    return m->op->wide_norm(m->be, k, k_sums, d, m->mc.n_kv, 0, l->w[W_K_NORM], m->eps);
 }
 
 /* *delta: s->out, through the norm with its bias, if the model has one; then h and out change
@@ -264,6 +280,55 @@ static enum status delta_net(struct decoder *m, const struct layer *l, const str
     return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
 }
 
+/* x: of what a Mamba-2 layer gives, over the groups of heads that share B and C: where ranks share a group, each head's sum
+ * of squares comes from one of them. */
+static enum status group_norm(struct decoder *m, const struct layer *l, const struct scratch *s,
+                              struct view x)
+{
+    const struct delta_share *sh = &m->sh.delta;
+    if (sh->cut_groups)
+        TRY(m->op->zero(m->be, s->delta_squares));
+    TRY(m->op->head_squares(m->be, x, columns(s->delta_squares, sh->v_first, sh->n_v)));
+    if (sh->cut_groups)
+        TRY(all_reduce(m, s->delta_squares));
+    return m->op->wide_norm(m->be, x, s->delta_squares, m->mc.d_delta_v, sh->v_per_k, sh->v_first,
+                            l->w[W_DELTA_NORM], m->eps);
+}
+
+/* The factors on what the matrix of z, x, B, C and dt gives. */
+static enum status scale_mamba(struct decoder *m, const struct scratch *s)
+{
+    const struct layer_factors *f = &m->mc.factors;
+    int32_t values = s->delta_out.cols, n = m->sh.delta.n_v,
+            keys = m->sh.delta.n_k * m->mc.d_delta_k;
+    TRY(scale(m, columns(s->delta_qkv, 0, keys), f->c));
+    TRY(scale(m, columns(s->delta_qkv, keys, keys), f->b));
+    TRY(scale(m, columns(s->delta_qkv, 2 * keys, values), f->x));
+    TRY(scale(m, columns(s->delta_z, 0, values), f->z));
+    return scale(m, columns(s->delta_ba, n, n), f->dt);
+}
+
+/* to: partial [T,D], from in [T,D] */
+static enum status mamba(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                         struct view in, const struct scratch *s, struct view to)
+{
+    const struct backend_ops *op = m->op;
+    int32_t values = s->delta_out.cols, n = m->sh.delta.n_v;
+    struct view z = columns(s->delta_z, 0, values), y = columns(s->delta_z, values, values);
+    TRY(op->linear(m->be, l->w[W_DELTA_QKV], in, s->delta_qkv)); /* C, B, x */
+    TRY(op->linear(m->be, l->w[W_DELTA_Z], in, z));
+    TRY(op->linear(m->be, l->w[W_DELTA_STEP], in, columns(s->delta_ba, n, n)));
+    TRY(scale_mamba(m, s));
+    TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
+    TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, y));
+    if (l->w[W_DELTA_NORM] && m->mc.norm_first)
+        TRY(group_norm(m, l, s, y));
+    TRY(op->act_mul(m->be, ACT_SILU, s->delta_z, s->delta_out)); /* silu(z) y */
+    if (l->w[W_DELTA_NORM] && !m->mc.norm_first)
+        TRY(group_norm(m, l, s, s->delta_out));
+    return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, to);
+}
+
 /* Of a global layer with heads of its own.  s->out: partial [T,D], from in [T,D] */
 static enum status global_attention(struct decoder *m, const struct layer *l,
                                     const struct step_dev *st, struct view in,
@@ -280,19 +345,29 @@ static enum status global_attention(struct decoder *m, const struct layer *l,
     return op->linear(m->be, l->w[W_GLOBAL_O], att, s->out);
 }
 
+static enum status scale_qkv(struct decoder *m, const struct scratch *s)
+{
+    const struct layer_factors *f = &m->mc.factors;
+    int32_t q = s->q.cols, kv = (s->qkv.cols - q) / 2;
+    TRY(scale(m, columns(s->qkv, 0, q), f->qv));
+    TRY(scale(m, columns(s->qkv, q, kv), f->k));
+    return scale(m, columns(s->qkv, q + kv, kv), f->qv);
+}
+
 /* s->out: partial [T,D], from in [T,D] */
 static enum status attention(struct decoder *m, const struct layer *l, const struct step_dev *st,
                              struct view in, const struct scratch *s)
 {
     const struct backend_ops *op = m->op;
-    if (l->is_delta)
-        return delta_net(m, l, st, in, s);
+    if (l->is_delta && !m->mc.arch->beside)
+        return m->mc.arch->mamba ? mamba(m, l, st, in, s, s->out) : delta_net(m, l, st, in, s);
     if (m->mc.kv_rank)
         return latent_attention(m, l, st, in, s);
     if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
         return global_attention(m, l, st, in, s);
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(&l->attn)); /* [T, (n_q + 2 n_kv) d] */
     TRY(op->linear(m->be, l->w[l->attn.q_alone ? W_Q : W_QKV], in, qkv));
+    TRY(scale_qkv(m, s));
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));
     TRY(op->qkv_to_cache(m->be, &l->attn, st, qkv, l->kv, s->q));
@@ -353,6 +428,21 @@ static enum status scale_layer(struct decoder *m, const struct layer *l, const s
     return m->op->scale(m->be, s->resid, l->scale);
 }
 
+/* s->out: [T,D] summed over the ranks, from in [T,D]: attention, and Mamba-2 where it is beside it.  Factors come behind the
+ * sum, so that the bits do not depend on the number of ranks. */
+static enum status mixers(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                          struct view in, const struct scratch *s)
+{
+    TRY(attention(m, l, st, in, s));
+    if (!m->mc.arch->beside)
+        return all_reduce(m, s->out);
+    TRY(mamba(m, l, st, in, s, s->second));
+    TRY(all_reduce(m, s->both));
+    TRY(scale(m, s->out, m->mc.factors.o));
+    TRY(scale(m, s->second, m->mc.factors.ssm));
+    return m->op->add(m->be, s->out, s->second, 1.0f);
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
@@ -361,8 +451,7 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     if (m->mc.parallel)
         return parallel_forward(m, l, st, s, delta);
     TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
-    TRY(attention(m, l, st, in, s));
-    TRY(all_reduce(m, s->out));
+    TRY(mixers(m, l, st, in, s));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
                   delta));
     TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
@@ -373,16 +462,12 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     } else {
         TRY(dense_ffn(m, l, in, s, s->out));
         TRY(all_reduce(m, s->out));
+        TRY(scale(m, s->out, m->mc.factors.down));
     }
     TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
     if (w[W_INPUT_GATE])
         TRY(layer_input(m, l, s, delta));
     return m->mc.arch->layer_scale ? scale_layer(m, l, s, delta) : ST_OK;
-}
-
-static enum status scale(struct decoder *m, struct view x, double factor)
-{
-    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
 }
 
 /* ---- the input ---- */

@@ -28,7 +28,8 @@ static enum status check_features(const struct model_config *mc, struct backend 
         const char *name;
     } rows[] = {
         {mc->kv_rank > 0, FEATURE_LATENT, "latent attention"},
-        {model_n_delta(mc) > 0, FEATURE_DELTA, "gated delta-net layers"},
+        {model_n_delta(mc) > 0 && !a->mamba, FEATURE_DELTA, "gated delta-net layers"},
+        {model_n_delta(mc) > 0 && a->mamba, FEATURE_MAMBA, "Mamba-2 layers"},
         {a->value_norm || mc->k_eq_v, FEATURE_VALUES, "norms of values"},
         {mc->n_kv_shared > 0, FEATURE_Q_ALONE, "layers that share keys and values"},
         {model_has(mc, TN_EXPERT_SCALE), FEATURE_EXPERT_SCALE, "factors of experts"},
@@ -138,8 +139,9 @@ static bool take_delta(size_t *at, struct scratch_layout *out, const struct mode
 {
     int32_t values = sh->delta.n_v * mc->d_delta_v;
     return take(at, &out->delta_qkv, T, 2 * sh->delta.n_k * mc->d_delta_k + values) &&
-           take(at, &out->delta_z, T, values) && take(at, &out->delta_ba, T, 2 * sh->delta.n_v) &&
-           take(at, &out->delta_out, T, values);
+           take(at, &out->delta_z, T, mc->arch->mamba ? 2 * values : values) &&
+           take(at, &out->delta_ba, T, 2 * sh->delta.n_v) && take(at, &out->delta_out, T, values) &&
+           take(at, &out->delta_squares, T, mc->arch->mamba ? mc->n_delta_v : 0);
 }
 
 static int32_t greater(int32_t a, int32_t b)

@@ -16,8 +16,9 @@ struct scratch_layout {
      * att is n_q kv_rank */
     size_t q_latent, q_normed, q_heads, latent, values;
     size_t gate; /* n_q d: of attention with gates */
-    /* of gated delta nets: channels of the convolution, n_v d_v, 2 n_v, n_v d_v */
-    size_t delta_qkv, delta_z, delta_ba, delta_out;
+    /* of gated delta nets: channels of the convolution, n_v d_v (Mamba-2: 2 n_v d_v, z and what its rule gives), 2 n_v,
+     * n_v d_v; of Mamba-2 the heads of all ranks */
+    size_t delta_qkv, delta_z, delta_ba, delta_out, delta_squares;
     size_t squares;              /* Hq + Hkv, of norms over all heads */
     size_t mid, ffn;             /* 2 F, F of this rank's share of a dense layer */
     size_t inputs;               /* L d_input: the layers' inputs, for the whole step */

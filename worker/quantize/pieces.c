@@ -144,6 +144,7 @@ static int32_t group_of(const struct source *s, enum tensor_id id, enum tensor_i
     case FUSED_DELTA_QKVZ:
     case FUSED_DELTA_BA:
     case FUSED_DELTA_QKV:
+    case FUSED_MAMBA: /* nor of Mamba-2 */
     case FUSED_NO:
         break;
     }

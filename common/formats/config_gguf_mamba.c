@@ -1,0 +1,80 @@
+/* Mamba-2 layers in GGUF (granitehybrid): their sizes and where they are.  The keys are those of llama.cpp's converter
+ * (conversion/granite.py, conversion/mamba.py). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/formats/config_gguf_meta.h"
+#include "common/formats/config_json.h"
+
+/* A layer without key/value heads is of Mamba-2; granite and granitemoe have none. */
+enum status config_gguf_mamba_layers(struct model_config *mc, const struct meta *m)
+{
+    static const char name[] = "attention.head_count_kv";
+    const struct meta_name k = meta_key(m, name);
+    struct gguf_array list;
+    TRY(gguf_get_array(m->g, k.text, GGUF_I32, &list));
+    if (list.n < (uint64_t)mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
+             (unsigned long long)list.n, mc->n_layers);
+    mc->n_kv = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        int64_t n = gguf_array_int(&list, (uint64_t)i);
+        if (n < !mc->arch->mamba || n > 1 << 16)
+            FAIL(ST_RANGE, "gguf: %s[%d] is %lld, not in %d .. %d", k.text, i, (long long)n,
+                 !mc->arch->mamba, 1 << 16);
+        mc->delta[i] = n == 0;
+        if (n && mc->n_kv && n != mc->n_kv)
+            FAIL(ST_UNSUPPORTED, "gguf: %s[%d] is %lld, another layer has %d", k.text, i,
+                 (long long)n, mc->n_kv);
+        mc->n_kv = n ? (int32_t)n : mc->n_kv;
+    }
+    if (mc->n_kv == 0)
+        FAIL(ST_UNSUPPORTED, "gguf: no layer of %s has attention (%s)", mc->arch->name, k.text);
+    return ST_OK;
+}
+
+/* Files say with rope.scaling.finetuned whether attention has RoPE. */
+static enum status read_positions(struct model_config *mc, const struct meta *m)
+{
+    const struct meta_name k = meta_key(m, "rope.scaling.finetuned");
+    bool rope = true;
+    if (gguf_has(m->g, k.text))
+        TRY(gguf_get_bool(m->g, k.text, &rope));
+    memset(mc->nope, !rope, (size_t)mc->n_layers * sizeof *mc->nope);
+    return ST_OK;
+}
+
+enum status config_gguf_mamba(struct model_config *mc, const struct meta *m)
+{
+    static const char *const needed[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
+                                         "ssm.time_step_rank", "ssm.inner_size"};
+    int32_t inner = 0;
+    mc->dt_max = (double)INFINITY;
+    mc->state_norm = !mc->arch->beside || gguf_find_tensor(m->g, "blk.0.ssm_norm.weight") != NULL;
+    if (mc->arch->beside)
+        memset(mc->delta, true, (size_t)mc->n_layers * sizeof *mc->delta);
+    TRY(read_positions(mc, m));
+    if (!model_n_delta(mc))
+        return config_delta_check(mc);
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        TRY(meta_need(m, needed[i]));
+    TRY(meta_i32(m, "ssm.conv_kernel", 2, DELTA_TAPS, &mc->delta_taps));
+    TRY(meta_i32(m, "ssm.state_size", 1, DELTA_HEAD, &mc->d_delta_k));
+    TRY(meta_i32(m, "ssm.group_count", 1, DELTA_HEADS, &mc->n_delta_k));
+    TRY(meta_i32(m, "ssm.time_step_rank", 1, DELTA_HEADS, &mc->n_delta_v)); /* the heads */
+    TRY(meta_i32(m, "ssm.inner_size", 1, DELTA_HEADS * DELTA_HEAD, &inner));
+    if (mc->n_delta_v % mc->n_delta_k)
+        FAIL(ST_RANGE, "gguf: %s %d is no multiple of ssm.group_count %d",
+             meta_key(m, "ssm.time_step_rank").text, mc->n_delta_v, mc->n_delta_k);
+    mc->d_delta_v = inner / mc->n_delta_v;
+    if (inner % mc->n_delta_v || mc->d_delta_v > DELTA_HEAD)
+        FAIL(ST_RANGE, "gguf: %s %d are no %d heads of up to %d elements",
+             meta_key(m, "ssm.inner_size").text, inner, mc->n_delta_v, DELTA_HEAD);
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ssm_conv1d.bias", i);
+        mc->conv_bias = mc->conv_bias || gguf_find_tensor(m->g, name) != NULL;
+    }
+    return config_delta_check(mc);
+}
