@@ -41,7 +41,7 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_SHARED ||
                arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD ||
                arch->experts == EXPERTS_BESIDE;
-    case READ_BESIDE:
+    case READ_EXPERTS_BESIDE:
         return arch->experts == EXPERTS_BESIDE;
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
