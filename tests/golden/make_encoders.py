@@ -93,8 +93,9 @@ def randomize(model, seed):
         norm = "LayerNorm" in name or "norm" in name
         scale = 0.3 if norm or name.endswith("bias") else 0.9 if any(k in name for k in SHARP) else 0.25
         p.data = torch.randn(p.shape, generator=g) * scale + (1.0 if norm and name.endswith("weight") else 0.0)
-        if "Wqkv" in name:  # values are as other matrices
-            p.data[-p.shape[0] // 3:] *= 0.3
+        if "Wqkv" in name:  # less sharp, or the library's f32 is 2e-5 off its f64; values are as other matrices
+            p.data *= 0.6
+            p.data[-p.shape[0] // 3:] *= 0.5
     return model.eval()
 
 
