@@ -37,7 +37,7 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
         NO_UNROLL
         for (int p = 0; p < n; p++, x += 2, w += PANEL * 2, ahead += c->ahead_step) {
             __m512bh a = load_w(w), b = load_w(w + PANEL);
-            read_ahead(read, ahead);
+            read_ahead(read, ahead, c->ahead_step);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 __m512bh both = splat_x(x + r * BF16_GROUP);

@@ -101,12 +101,14 @@ ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char 
     return panel + (size_t)g * QUADS * quad_bytes_of(l);
 }
 
-/* Reads ahead of quad j of the group at `spread`. */
+/* Reads ahead of quad j of the group at `spread`, small ones in pairs. */
 ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int j,
                                    size_t quad_bytes)
 {
-    if (j % 2 == 0 || quad_bytes > 96)
-        read_ahead(r, spread + (size_t)j * quad_bytes);
+    if (quad_bytes > 96)
+        read_ahead(r, spread + (size_t)j * quad_bytes, (int)quad_bytes);
+    else if (j % 2 == 0)
+        read_ahead(r, spread + (size_t)j * quad_bytes, 2 * (int)quad_bytes);
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)

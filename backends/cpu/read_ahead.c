@@ -14,7 +14,7 @@
  * follows in the page.  Seen on Sapphire Rapids, 2 threads, shares of a plain read's rate: every
  * line 0.9 to 1.0, whole first halves 1.25, three eighths 1.35, a quarter 1.25; 8 KiB ahead 1.2, 16
  * to 64 KiB the same. */
-static const struct read_ahead by_default = {READ_AHEAD_BYTES, READ_AHEAD_EIGHTHS, 0};
+static const struct read_ahead by_default = {READ_AHEAD_BYTES, READ_AHEAD_EIGHTHS};
 
 #if defined(__x86_64__)
 static const struct row {
@@ -23,7 +23,7 @@ static const struct row {
     struct read_ahead pattern;
 } table[] = {
     /* Zen 3 and 4 (25), Zen 5 (26): every line.  Measured on Zen 4. */
-    {"AuthenticAMD", 25, 26, {4 << 10, 8, 64}},
+    {"AuthenticAMD", 25, 26, {4 << 10, 8}},
 };
 
 struct read_ahead read_ahead_here(void)

@@ -11,22 +11,27 @@ enum { READ_AHEAD_BYTES = 24 << 10, READ_AHEAD_PAGE = 4096, READ_AHEAD_EIGHTHS =
 
 /* Which lines are asked for. */
 struct read_ahead {
-    uint32_t bytes;   /* so far ahead of what is read */
-    uint16_t eighths; /* only in the first eighths of each page, 1 to 8: all of the page */
-    uint16_t second;  /* also the line so many bytes behind that one; 0: none */
+    uint32_t bytes; /* so far ahead of what is read */
+    int eighths;    /* 1 to 7: lines of the first eighths of each page; 8: every line */
 };
 
 /* The pattern for this processor. */
 struct read_ahead read_ahead_here(void);
 
-/* To be called for about every 128 bytes that are read, where they are read. */
-static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at)
+/* To be called where n bytes are read, about 64 to 192, for all bytes in order: asks for one line of a
+ * page's first eighths, or for every line. */
+static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at,
+                                                             int n)
 {
-    uintptr_t a = (uintptr_t)at + r.bytes, in_page = a % READ_AHEAD_PAGE;
-    const char *line = (const char *)(a - in_page + in_page * r.eighths / 8);
-    __builtin_prefetch(line);
-    if (r.second)
-        __builtin_prefetch(line + r.second);
+    uintptr_t a = (uintptr_t)at + r.bytes;
+    if (r.eighths == 8) {
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i += 64)
+            __builtin_prefetch((const char *)(a + (uintptr_t)i));
+    } else {
+        uintptr_t in_page = a % READ_AHEAD_PAGE;
+        __builtin_prefetch((const char *)(a - in_page + in_page * (uintptr_t)r.eighths / 8));
+    }
 }
 
 #endif
