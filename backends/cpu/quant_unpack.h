@@ -116,12 +116,10 @@ ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
     return (struct pair){v_mul(x.a, a), v_mul(x.b, b)};
 }
 
-/* Scales of half a group, pair q of the columns. */
-ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head, const char *sub,
-                                        int q)
+/* What the groups behind a head share, pair q of the columns: d, d_min (or -d zero). */
+ALWAYS_INLINE struct scales load_head(struct quant_layout l, const char *head, int q)
 {
     const uint16_t *d = (const uint16_t *)(const void *)head + VL * q;
-    const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
     struct scales s = {{v_load_f16(d), v_load_f16(d + PANEL / 2)}, {v_splat(0), v_splat(0)}};
     if (l.bf16)
         s.scale = (struct pair){v_load_bf16(d), v_load_bf16(d + PANEL / 2)};
@@ -133,6 +131,14 @@ ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head,
                          v_mul(v_load_i8(zero + PANEL / 2), minus));
     } else if (l.has_min)
         s.min = (struct pair){v_load_f16(d + PANEL), v_load_f16(d + PANEL + PANEL / 2)};
+    return s;
+}
+
+/* Scales of half a group, pair q of the columns; s: load_head's. */
+ALWAYS_INLINE struct scales sub_scales(struct quant_layout l, struct scales s, const char *sub,
+                                       int q)
+{
+    const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
     if (l.nibble_subs) {
         vf a, b, a_min, b_min;
         v_load_halves((const uint8_t *)m, &a, &a_min);
@@ -168,7 +174,7 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
         for (int h = 0; h < l.halves; h++)
             for (int q = 0; q < PAIRS; q++) {
                 const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
-                struct scales s = load_scales(l, head, sub, q);
+                struct scales s = sub_scales(l, load_head(l, head, q), sub, q);
                 v_store(out->scale[h] + VL * q, s.scale.a);
                 v_store(out->scale[h] + PANEL / 2 + VL * q, s.scale.b);
                 v_store(out->min[h] + VL * q, s.min.a);
