@@ -391,11 +391,14 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
         for (int r = 0, rows; r < in_tile; r += rows) {
             rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
-            struct tile_x tx = {
-                x + r * GROUP,    info + r,
-                in_tile,          i + r == 0 ? spread : NULL,
-                quad_bytes_of(l), -t->pack->low,
-                t->read,          x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile)};
+            struct tile_x tx = {x + r * GROUP,
+                                info + r,
+                                in_tile,
+                                i + r == 0 ? spread : NULL,
+                                quad_bytes_of(l),
+                                -t->pack->low,
+                                read_ahead_of_next(t->read, AHEAD_OF_GROUPS),
+                                x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile)};
             groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
         }
     }

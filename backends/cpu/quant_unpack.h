@@ -18,7 +18,10 @@ struct unpacked {
     const uint8_t *w; /* [QUADS][PANEL][4]: bytes, or the panel itself where it has them so */
 };
 
-enum { UNPACK_GROUPS = 8 }; /* groups unpacked at a time: 12 KiB */
+enum {
+    UNPACK_GROUPS = 8,         /* groups unpacked at a time: 12 KiB */
+    AHEAD_OF_GROUPS = 9 << 10, /* at least their bytes in a panel */
+};
 
 struct quant_scratch {
     struct unpacked group[UNPACK_GROUPS];

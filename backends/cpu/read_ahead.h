@@ -18,6 +18,13 @@ struct read_ahead {
 /* The pattern for this processor. */
 struct read_ahead read_ahead_here(void);
 
+/* The pattern where `bytes` are read again and again before what follows them. */
+static inline struct read_ahead read_ahead_of_next(struct read_ahead r, uint32_t bytes)
+{
+    r.bytes = r.bytes < bytes ? bytes : r.bytes;
+    return r;
+}
+
 /* To be called where n bytes are read, about 64 to 192, for all bytes in order: asks for one line of a
  * page's first eighths, or for every line. */
 static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at,
