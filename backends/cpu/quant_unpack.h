@@ -104,14 +104,19 @@ ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char 
     return panel + (size_t)g * QUADS * quad_bytes_of(l);
 }
 
-/* Reads ahead of quad j of the group at `spread`, small ones in pairs. */
+/* Reads ahead of quad j of the group at `spread`: its share of the group's lines, all of which begin
+ * at multiples of 64 bytes but for those of K types, or a line for about every 128 bytes. */
 ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int j,
                                    size_t quad_bytes)
 {
-    if (quad_bytes > 96)
-        read_ahead(r, spread + (size_t)j * quad_bytes, (int)quad_bytes);
-    else if (j % 2 == 0)
-        read_ahead(r, spread + (size_t)j * quad_bytes, 2 * (int)quad_bytes);
+    int lines = (int)(QUADS * quad_bytes + 63) / 64;
+    if (r.eighths == 8) {
+        UNROLL
+        for (int i = lines * j / QUADS; i < lines * (j + 1) / QUADS; i++)
+            __builtin_prefetch(spread + r.bytes + 64 * i);
+    } else if (j % 2 == 0 || quad_bytes > 96) {
+        read_ahead(r, spread + (size_t)j * quad_bytes, 1);
+    }
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
