@@ -1,6 +1,6 @@
 /* Prefetching for a thread that reads memory in address order once, faster than a core does by
- * itself: its loads alone keep too few lines under way.  How much helps depends on the processor's
- * own prefetchers, see read_ahead.c.  Bursts help far less than lines that are asked for evenly over
+ * itself, on processors whose loads alone keep too few lines under way; others read no faster or more
+ * slowly so, see read_ahead.c.  Bursts help far less than lines that are asked for evenly over
  * the time in which a page is used. */
 #ifndef BACKENDS_CPU_READ_AHEAD_H
 #define BACKENDS_CPU_READ_AHEAD_H
@@ -12,21 +12,24 @@ enum { READ_AHEAD_BYTES = 24 << 10, READ_AHEAD_PAGE = 4096, READ_AHEAD_EIGHTHS =
 /* Which lines are asked for. */
 struct read_ahead {
     uint32_t bytes; /* so far ahead of what is read */
-    int eighths;    /* 1 to 7: lines of the first eighths of each page; 8: every line */
+    int eighths;    /* 1 to 7: lines of the first eighths of each page; 8: every line; 0: none */
+    int kv_eighths; /* of the pages of the KV cache, 1 to 8 */
 };
 
 /* The pattern for this processor. */
 struct read_ahead read_ahead_here(void);
 
-/* The pattern where `bytes` are read again and again before what follows them. */
+/* The pattern where `bytes` are read again and again before what follows them, which no processor
+ * foresees. */
 static inline struct read_ahead read_ahead_of_next(struct read_ahead r, uint32_t bytes)
 {
     r.bytes = r.bytes < bytes ? bytes : r.bytes;
+    r.eighths = r.eighths == 0 ? 8 : r.eighths;
     return r;
 }
 
 /* To be called where n bytes are read, about 64 to 192, for all bytes in order: asks for one line of a
- * page's first eighths, or for every line. */
+ * page's first eighths, for every line, or for none. */
 static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at,
                                                              int n)
 {
@@ -35,7 +38,7 @@ static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r
 #pragma GCC unroll 4
         for (int i = 0; i < n; i += 64)
             __builtin_prefetch((const char *)(a + (uintptr_t)i));
-    } else {
+    } else if (r.eighths > 0) {
         uintptr_t in_page = a % READ_AHEAD_PAGE;
         __builtin_prefetch((const char *)(a - in_page + in_page * (uintptr_t)r.eighths / 8));
     }

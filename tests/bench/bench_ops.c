@@ -93,9 +93,9 @@ static bool wanted(const struct bench *b, const char *what)
 }
 
 /* Compared on each processor that gets a row in read_ahead.c; the first is the default's. */
-static const struct read_ahead patterns[] = {{24 << 10, 3}, {24 << 10, 8}, {8 << 10, 3},
-                                             {8 << 10, 8},  {4 << 10, 8},  {2 << 10, 8},
-                                             {1 << 10, 8},  {0, 8}};
+static const struct read_ahead patterns[] = {{24 << 10, 3, 3}, {24 << 10, 8, 8}, {8 << 10, 3, 3},
+                                             {8 << 10, 8, 8},  {4 << 10, 8, 8},  {2 << 10, 8, 8},
+                                             {1 << 10, 8, 8},  {0, 0, 8}};
 
 static int by_value(const void *a, const void *b)
 {
@@ -105,7 +105,7 @@ static int by_value(const void *a, const void *b)
 
 static void print_patterns(const char *device)
 {
-    printf("%s\nGB/s; KiB ahead/eighths of a page, 8: every line:\n%-36s", device, "");
+    printf("%s\nGB/s; KiB ahead/eighths of a page, 8: every line, 0: none:\n%-36s", device, "");
     for (size_t i = 0; i < ARRAY_LEN(patterns); i++)
         printf("      %2d/%d", (int)patterns[i].bytes >> 10, patterns[i].eighths);
     puts("");
