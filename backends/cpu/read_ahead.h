@@ -7,7 +7,12 @@
 
 #include <stdint.h>
 
-enum { READ_AHEAD_BYTES = 24 << 10, READ_AHEAD_PAGE = 4096, READ_AHEAD_EIGHTHS = 3 };
+enum {
+    READ_AHEAD_SMALL_BYTES = 4 << 10,
+    READ_AHEAD_BYTES = 24 << 10,
+    READ_AHEAD_PAGE = 4096,
+    READ_AHEAD_EIGHTHS = 3
+};
 
 /* Which lines are asked for. */
 struct read_ahead {
@@ -19,8 +24,8 @@ struct read_ahead {
 /* The pattern for this processor. */
 struct read_ahead read_ahead_here(void);
 
-/* The pattern where `bytes` are read again and again before what follows them, which no processor
- * foresees. */
+/* The pattern, at least `bytes` ahead, for what no processor foresees: what follows `bytes` that are
+ * read again and again, and weights of fewer than 8 bits. */
 static inline struct read_ahead read_ahead_of_next(struct read_ahead r, uint32_t bytes)
 {
     r.bytes = r.bytes < bytes ? bytes : r.bytes;
