@@ -1,6 +1,6 @@
 /* Prefetches of the KV cache for decoding, which is bound by memory: lines in address order, of each
  * page the first page_ahead bytes, evenly between the arithmetic (bursts fill the line buffers that
- * the current work needs).  That is read_ahead.c's share of a page: three eighths by default, all of
+ * the current work needs).  The share is in read_ahead.c: three eighths by default, all of
  * it on AMD's, where the demo model's decoding with 32 and 64 sequences, whose cache is in the third
  * level, gives 10 to 14 % more tokens so (Zen 4).  Heads take turns at a row, so the order of the
  * work is not that of memory, and KV blocks may be anywhere: the lines are found ahead of the work.

@@ -56,7 +56,7 @@ ALWAYS_INLINE void emulate_pairs(const struct bf16_chain *c, int rows)
             struct pair even, odd;
             load_pair_of_w(c->w + (size_t)p * PANEL * 2, q, &even, &odd);
             if (q == 0)
-                read_ahead(c->read, c->ahead + p * c->ahead_step);
+                read_ahead(c->read, c->ahead + p * c->ahead_step, c->ahead_step);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 vf x0, x1;
@@ -84,7 +84,7 @@ ALWAYS_INLINE void emulate_tiles(const struct bf16_chain *c, int rows)
                 struct pair even, odd;
                 load_pair_of_w(c->w + (size_t)p * PANEL * 2, q, &even, &odd);
                 if (q == 0)
-                    read_ahead(c->read, c->ahead + p * c->ahead_step);
+                    read_ahead(c->read, c->ahead + p * c->ahead_step, c->ahead_step);
                 UNROLL
                 for (int r = 0; r < rows; r++) {
                     vf x0, x1;

@@ -92,6 +92,8 @@ static void add_slice(const struct bf16_kernels *k, const struct bf16_panel *t, 
 {
     for (int p = 0; p < pairs; p += CHUNK) {
         struct bf16_chain c = {.w = w + (size_t)p * PANEL * 2, .read = t->read};
+        if (t->n_tiles > 1) /* the first tile brings the chunk into the cache */
+            c.read = read_ahead_of_next(t->read, CHUNK * PANEL * 4);
         c.pairs = pairs - p < CHUNK ? pairs - p : CHUNK;
         c.ahead_step = PANEL * 4 / t->n_tiles;
         for (int i = 0; i < t->n_tiles; i++) {

@@ -59,7 +59,7 @@ static void tile_chain(const struct bf16_chain *c)
         load_sums(c);
         for (; left >= FULL; left -= FULL) {
             for (int i = 0; i < FULL; i++, ahead += c->ahead_step)
-                read_ahead(c->read, ahead);
+                read_ahead(c->read, ahead, c->ahead_step);
             add_group(x, w);
             x += c->rows * BF16_GROUP;
             w += FULL * PANEL * 2;

@@ -30,14 +30,15 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
         acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
     const struct read_ahead read = c->read;
     const char *ahead = c->ahead;
+    const int ahead_step = c->ahead_step;
     const uint16_t *w = c->w, *group = c->x;
     for (int p0 = 0; p0 < c->pairs; p0 += 16, group += rows * BF16_GROUP) {
         const uint16_t *x = group;
         int n = c->pairs - p0 < 16 ? c->pairs - p0 : 16;
         NO_UNROLL
-        for (int p = 0; p < n; p++, x += 2, w += PANEL * 2, ahead += c->ahead_step) {
+        for (int p = 0; p < n; p++, x += 2, w += PANEL * 2, ahead += ahead_step) {
             __m512bh a = load_w(w), b = load_w(w + PANEL);
-            read_ahead(read, ahead);
+            read_ahead(read, ahead, rows == 1 ? PANEL * 4 : ahead_step);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 __m512bh both = splat_x(x + r * BF16_GROUP);

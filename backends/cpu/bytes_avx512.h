@@ -68,6 +68,17 @@ static inline vi i_dot(vi acc, vb w, vi x)
 {
     return _mm512_dpbusd_epi32(acc, w, x);
 }
+
+#define DOT_WIDE
+static inline vi i_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+static inline vi i_sixteenth(vi a)
+{
+    return _mm512_srai_epi32(a, 4);
+}
 #else
 enum { W_OFFSET = 0 };
 #define DOT_NARROW

@@ -326,7 +326,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .block_len = j->st->block_len,
                   .k = operand_of(j->kv.k, j->kv.k_scale, g, d),
                   .v = operand_of(j->kv.v, j->kv.v_scale, g, n_value),
-                  .page_ahead = READ_AHEAD_PAGE / 8 * j->be->read.eighths},
+                  .page_ahead = READ_AHEAD_PAGE / 8 * j->be->read.kv_eighths},
         .first = i == t->from / SPLIT,
         .last = i == (t->to - 1) / SPLIT,
         .sink = al->sinks ? vector_of(al->sinks) + h0 : NULL,

@@ -101,6 +101,8 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .cols = cols,
                                 .n_tiles = n_tiles(be, kind, rows),
                                 .read = be->read};
+        if (s->quant->lay->bits < 8) /* more arithmetic for a line */
+            t.read = read_ahead_of_next(be->read, READ_AHEAD_SMALL_BYTES);
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
     } else if (kind == STRIP_BF16) {
         struct bf16_panel t = {.x = strip,

@@ -18,7 +18,10 @@ struct unpacked {
     const uint8_t *w; /* [QUADS][PANEL][4]: bytes, or the panel itself where it has them so */
 };
 
-enum { UNPACK_GROUPS = 8 }; /* groups unpacked at a time: 12 KiB */
+enum {
+    UNPACK_GROUPS = 8,         /* groups unpacked at a time: 12 KiB */
+    AHEAD_OF_GROUPS = 9 << 10, /* at least their bytes in a panel */
+};
 
 struct quant_scratch {
     struct unpacked group[UNPACK_GROUPS];
@@ -101,12 +104,19 @@ ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char 
     return panel + (size_t)g * QUADS * quad_bytes_of(l);
 }
 
-/* Reads ahead of quad j of the group at `spread`. */
+/* Reads ahead of quad j of the group at `spread`: its share of the group's lines, all of which begin
+ * at multiples of 64 bytes but for those of K types, or a line for about every 128 bytes. */
 ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int j,
                                    size_t quad_bytes)
 {
-    if (j % 2 == 0 || quad_bytes > 96)
-        read_ahead(r, spread + (size_t)j * quad_bytes);
+    int lines = (int)(QUADS * quad_bytes + 63) / 64;
+    if (r.eighths == 8) {
+        UNROLL
+        for (int i = lines * j / QUADS; i < lines * (j + 1) / QUADS; i++)
+            __builtin_prefetch(spread + r.bytes + 64 * i);
+    } else if (r.eighths > 0 && (j % 2 == 0 || quad_bytes > 96)) {
+        read_ahead(r, spread + (size_t)j * quad_bytes, 1);
+    }
 }
 
 ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
@@ -114,12 +124,10 @@ ALWAYS_INLINE struct pair mul_pair(struct pair x, vf a, vf b)
     return (struct pair){v_mul(x.a, a), v_mul(x.b, b)};
 }
 
-/* Scales of half a group, pair q of the columns. */
-ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head, const char *sub,
-                                        int q)
+/* What the groups behind a head share, pair q of the columns: d, d_min (or -d zero). */
+ALWAYS_INLINE struct scales load_head(struct quant_layout l, const char *head, int q)
 {
     const uint16_t *d = (const uint16_t *)(const void *)head + VL * q;
-    const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
     struct scales s = {{v_load_f16(d), v_load_f16(d + PANEL / 2)}, {v_splat(0), v_splat(0)}};
     if (l.bf16)
         s.scale = (struct pair){v_load_bf16(d), v_load_bf16(d + PANEL / 2)};
@@ -131,6 +139,14 @@ ALWAYS_INLINE struct scales load_scales(struct quant_layout l, const char *head,
                          v_mul(v_load_i8(zero + PANEL / 2), minus));
     } else if (l.has_min)
         s.min = (struct pair){v_load_f16(d + PANEL), v_load_f16(d + PANEL + PANEL / 2)};
+    return s;
+}
+
+/* Scales of half a group, pair q of the columns; s: load_head's. */
+ALWAYS_INLINE struct scales sub_scales(struct quant_layout l, struct scales s, const char *sub,
+                                       int q)
+{
+    const int8_t *m = (const int8_t *)sub + VL * q, *m_min = m + quant_sub_min_step(&l);
     if (l.nibble_subs) {
         vf a, b, a_min, b_min;
         v_load_halves((const uint8_t *)m, &a, &a_min);
@@ -166,7 +182,7 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
         for (int h = 0; h < l.halves; h++)
             for (int q = 0; q < PAIRS; q++) {
                 const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
-                struct scales s = load_scales(l, head, sub, q);
+                struct scales s = sub_scales(l, load_head(l, head, q), sub, q);
                 v_store(out->scale[h] + VL * q, s.scale.a);
                 v_store(out->scale[h] + PANEL / 2 + VL * q, s.scale.b);
                 v_store(out->min[h] + VL * q, s.min.a);

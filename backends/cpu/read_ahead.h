@@ -1,32 +1,52 @@
 /* Prefetching for a thread that reads memory in address order once, faster than a core does by
- * itself: its loads alone keep too few lines under way.  How much helps depends on the processor's
- * own prefetchers, see read_ahead.c.  Bursts help far less than lines that are asked for evenly over
+ * itself, on processors whose loads alone keep too few lines under way; others read no faster or more
+ * slowly so, see read_ahead.c.  Bursts help far less than lines that are asked for evenly over
  * the time in which a page is used. */
 #ifndef BACKENDS_CPU_READ_AHEAD_H
 #define BACKENDS_CPU_READ_AHEAD_H
 
 #include <stdint.h>
 
-enum { READ_AHEAD_BYTES = 24 << 10, READ_AHEAD_PAGE = 4096, READ_AHEAD_EIGHTHS = 3 };
+enum {
+    READ_AHEAD_SMALL_BYTES = 4 << 10,
+    READ_AHEAD_BYTES = 24 << 10,
+    READ_AHEAD_PAGE = 4096,
+    READ_AHEAD_EIGHTHS = 3
+};
 
 /* Which lines are asked for. */
 struct read_ahead {
-    uint32_t bytes;   /* so far ahead of what is read */
-    uint16_t eighths; /* only in the first eighths of each page, 1 to 8: all of the page */
-    uint16_t second;  /* also the line so many bytes behind that one; 0: none */
+    uint32_t bytes; /* so far ahead of what is read */
+    int eighths;    /* 1 to 7: lines of the first eighths of each page; 8: every line; 0: none */
+    int kv_eighths; /* of the pages of the KV cache, 1 to 8 */
 };
 
 /* The pattern for this processor. */
 struct read_ahead read_ahead_here(void);
 
-/* To be called for about every 128 bytes that are read, where they are read. */
-static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at)
+/* The pattern, at least `bytes` ahead, for what no processor foresees: what follows `bytes` that are
+ * read again and again, and weights of fewer than 8 bits. */
+static inline struct read_ahead read_ahead_of_next(struct read_ahead r, uint32_t bytes)
 {
-    uintptr_t a = (uintptr_t)at + r.bytes, in_page = a % READ_AHEAD_PAGE;
-    const char *line = (const char *)(a - in_page + in_page * r.eighths / 8);
-    __builtin_prefetch(line);
-    if (r.second)
-        __builtin_prefetch(line + r.second);
+    r.bytes = r.bytes < bytes ? bytes : r.bytes;
+    r.eighths = r.eighths == 0 ? 8 : r.eighths;
+    return r;
+}
+
+/* To be called where n bytes are read, about 64 to 192, for all bytes in order: asks for one line of a
+ * page's first eighths, for every line, or for none. */
+static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r, const void *at,
+                                                             int n)
+{
+    uintptr_t a = (uintptr_t)at + r.bytes;
+    if (r.eighths == 8) {
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i += 64)
+            __builtin_prefetch((const char *)(a + (uintptr_t)i));
+    } else if (r.eighths > 0) {
+        uintptr_t in_page = a % READ_AHEAD_PAGE;
+        __builtin_prefetch((const char *)(a - in_page + in_page * (uintptr_t)r.eighths / 8));
+    }
 }
 
 #endif

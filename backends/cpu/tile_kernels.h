@@ -45,7 +45,7 @@ ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t
     const size_t row_bytes = PANEL * (t == DT_F32 ? sizeof(float) : sizeof(uint16_t));
     for (long k = k0; k < k1; k++) {
         struct pair p = load_pair(t, w, k, q);
-        read_ahead(read, (const char *)w + (size_t)k * row_bytes);
+        read_ahead(read, (const char *)w + (size_t)k * row_bytes, (int)row_bytes);
         UNROLL
         for (int r = 0; r < rows; r++) {
             vf b = v_splat(x[r * row_step + k * k_step]);
@@ -97,7 +97,7 @@ ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, 
         for (end = end < k1 ? end : k1; k + 1 < end; k += 2) {
             struct pair w[2];
             fp8_two_rows(codes + k * PANEL, scale, w);
-            read_ahead(t->read, codes + k * PANEL);
+            read_ahead(t->read, codes + k * PANEL, 2 * PANEL);
             add_row(rows, t->x + k * rows, w[0], acc);
             add_row(rows, t->x + (k + 1) * rows, w[1], acc);
         }
@@ -134,7 +134,7 @@ ALWAYS_INLINE void run_int_chains(int rows, const struct linear_tile *t, enum pa
         w.a = v_fma(w.a, v_load(scale), v_load(min));
         w.b = v_fma(w.b, v_load(scale + PANEL / 2), v_load(min + PANEL / 2));
         if ((size_t)k * row_bytes % 64 == 0)
-            read_ahead(t->read, code);
+            read_ahead(t->read, code, 64);
         add_row(rows, t->x + k * rows, w, acc);
     }
 }
@@ -187,7 +187,7 @@ ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, 
         struct pair even, odd;
         v_load_bf16_pairs(w, &even.a, &odd.a);
         v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
-        read_ahead(read, w);
+        read_ahead(read, w, 4 * PANEL);
         add_row(rows, x, even, acc);
         if (k + 1 == n)
             break;

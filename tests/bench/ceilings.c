@@ -54,8 +54,8 @@ __attribute__((target("avx512f"))) static double read_avx512(const char *p, size
     __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
     for (size_t i = 0; i + 256 <= n; i += 256) {
         if (ahead) {
-            read_ahead(r, p + i);
-            read_ahead(r, p + i + 128);
+            read_ahead(r, p + i, 128);
+            read_ahead(r, p + i + 128, 128);
         }
         a = _mm512_xor_si512(a, _mm512_loadu_si512(p + i));
         b = _mm512_xor_si512(b, _mm512_loadu_si512(p + i + 64));
@@ -170,7 +170,7 @@ static double read_plain(const char *p, size_t n, bool ahead, struct read_ahead 
     uint64_t lane[16] = {0}, v[16], all = 0;
     for (size_t i = 0; i + sizeof v <= n; i += sizeof v) {
         if (ahead)
-            read_ahead(r, p + i);
+            read_ahead(r, p + i, sizeof v);
         memcpy(v, p + i, sizeof v);
         for (int j = 0; j < 16; j++)
             lane[j] ^= v[j];
