@@ -172,7 +172,7 @@ ALWAYS_INLINE void run_level_chains(int rows, const struct linear_tile *t, enum 
             w.a = v_mul(w.a, scale.a);
             w.b = v_mul(w.b, scale.b);
             if (k % (64 / (PANEL / 2)) == 0)
-                read_ahead(t->read, code);
+                read_ahead(t->read, code, 64);
             add_row(rows, t->x + k * rows, w, acc);
         }
     }
