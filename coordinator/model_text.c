@@ -8,7 +8,6 @@
 #include "common/formats/model_config.h"
 #include "common/model_path.h"
 #include "common/plan.h"
-#include "coordinator/pair_text.h"
 
 static void add_eos(struct model_text *mt, int32_t id)
 {
@@ -144,7 +143,8 @@ enum status model_text_open(struct model_text *mt, const char *path, const char 
     if (st == ST_OK)
         st = load_chat(mt, path, is_dir);
     if (st == ST_OK && mt->modules.scores)
-        st = pair_text_open(mt);
+        st = pair_text_open(&mt->pair, &mt->modules, mt->chat, mt->bad_chat, mt->no_chat,
+                            (struct chat_text){mt->variables.data, mt->variables.len});
     if (st == ST_OK)
         find_marks(mt);
     else
@@ -157,7 +157,7 @@ void model_text_close(struct model_text *mt)
     tokenizer_destroy(mt->tok);
     chat_template_destroy(mt->chat);
     chat_template_destroy(mt->chat_tools);
-    chat_template_destroy(mt->own_pair);
+    pair_text_close(&mt->pair);
     text_buf_free(&mt->variables);
     sentence_modules_free(&mt->modules);
     free(mt->eos);

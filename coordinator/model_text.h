@@ -7,6 +7,7 @@
 #include "common/formats/sentence_folder.h"
 #include "common/text/output_marks.h"
 #include "coordinator/jinja/chat_template.h"
+#include "coordinator/pair_text.h"
 #include "coordinator/tokenizer/tokenizer.h"
 
 enum { MODEL_MAX_MARKS = 32 };
@@ -18,10 +19,7 @@ struct model_text {
     struct chat_template *chat_tools; /* for requests with tools, where the model has another one */
     char no_chat[256];                /* why chat is NULL */
     bool bad_chat;                    /* the model has one that is not understood */
-    /* of a reranker's query and document: chat, or one of its own; NULL: the tokenizer joins them */
-    const struct chat_template *pair;
-    struct chat_template *own_pair;   /* NULL: none */
-    bool pair_parts;                  /* the messages' contents are lists of parts */
+    struct pair_text pair;            /* of a reranker */
     struct text_buf variables;        /* bos_token, ... as JSON */
     enum output_tools tool_format;    /* of tool calls in answers; with a chat template */
     const struct output_think *think; /* the marks of thinking, NULL: none */

@@ -45,36 +45,36 @@ static enum status put_message(struct text_buf *out, const char *role, struct to
     return put(out, parts ? "\"}]}" : "\"}");
 }
 
-static enum status put_messages(const struct model_text *mt, const char *prompt,
+static enum status put_messages(const struct pair_text *p, const char *prompt,
                                 struct tok_text query, struct tok_text document,
                                 struct text_buf *out)
 {
     TRY(put(out, "["));
     if (prompt && *prompt) {
-        TRY(put_message(out, "system", (struct tok_text){prompt, strlen(prompt)}, mt->pair_parts));
+        TRY(put_message(out, "system", (struct tok_text){prompt, strlen(prompt)}, p->parts));
         TRY(put(out, ","));
     }
-    TRY(put_message(out, "query", query, mt->pair_parts));
+    TRY(put_message(out, "query", query, p->parts));
     TRY(put(out, ","));
-    TRY(put_message(out, "document", document, mt->pair_parts));
+    TRY(put_message(out, "document", document, p->parts));
     return put(out, "]");
 }
 
-enum status pair_text_render(const struct model_text *mt, const char *prompt, struct tok_text query,
+enum status pair_text_render(const struct pair_text *p, const char *prompt, struct tok_text query,
                              struct tok_text document, const struct tm *now, struct text_buf *out,
                              struct text_buf *content)
 {
     struct text_buf messages = {0};
-    enum status st = put_messages(mt, prompt, query, document, &messages);
+    enum status st = put_messages(p, prompt, query, document, &messages);
     if (st == ST_OK) {
         struct chat_request req = {
             .messages = {messages.data, messages.len},
-            .variables = {mt->variables.data, mt->variables.len},
-            .add_generation_prompt = mt->modules.generation_prompt,
+            .variables = p->variables,
+            .add_generation_prompt = p->generation_prompt,
             .now = now,
             .content = content,
         };
-        st = chat_template_render(mt->pair, &req, &chat_limits_default, out, NULL, NULL);
+        st = chat_template_render(p->chat, &req, &chat_limits_default, out, NULL, NULL);
     }
     text_buf_free(&messages);
     return st;
@@ -95,23 +95,23 @@ static bool takes_parts(const struct chat_template *t)
     return false;
 }
 
-static enum status probe(const struct model_text *mt, const char *query, const char *document,
+static enum status probe(const struct pair_text *p, const char *query, const char *document,
                          struct text_buf *out)
 {
     struct tm now = {.tm_mday = 1, .tm_year = 100};
-    return pair_text_render(mt, NULL, (struct tok_text){query, strlen(query)},
+    return pair_text_render(p, NULL, (struct tok_text){query, strlen(query)},
                             (struct tok_text){document, strlen(document)}, &now, out, NULL);
 }
 
 /* A template that knows other roles alone may render a pair without its texts. */
-static enum status check_roles(const struct model_text *mt)
+static enum status check_roles(const struct pair_text *p)
 {
     struct text_buf text[3] = {{0}, {0}, {0}};
-    enum status st = probe(mt, "alpha", "bravo", &text[0]);
+    enum status st = probe(p, "alpha", "bravo", &text[0]);
     if (st == ST_OK)
-        st = probe(mt, "charlie", "bravo", &text[1]);
+        st = probe(p, "charlie", "bravo", &text[1]);
     if (st == ST_OK)
-        st = probe(mt, "alpha", "foxtrot", &text[2]);
+        st = probe(p, "alpha", "foxtrot", &text[2]);
     bool shown = st == ST_OK;
     for (int i = 1; i < 3; i++)
         if (text[i].len == text[0].len &&
@@ -128,22 +128,31 @@ static enum status check_roles(const struct model_text *mt)
     return ST_OK;
 }
 
-enum status pair_text_open(struct model_text *mt)
+enum status pair_text_open(struct pair_text *p, const struct sentence_modules *modules,
+                           const struct chat_template *chat, bool bad_chat, const char *why,
+                           struct chat_text variables)
 {
-    enum pair_form form = mt->modules.pair;
+    enum pair_form form = modules->pair;
+    *p =
+        (struct pair_text){.generation_prompt = modules->generation_prompt, .variables = variables};
     if (form == PAIR_QWEN3) {
-        TRY(chat_template_create(&mt->own_pair, qwen3_template, sizeof qwen3_template - 1));
-        mt->pair = mt->own_pair;
+        TRY(chat_template_create(&p->own, qwen3_template, sizeof qwen3_template - 1));
+        p->chat = p->own;
         return ST_OK;
     }
     if (form == PAIR_JOINED)
         return ST_OK;
-    if (!mt->chat && (form == PAIR_MESSAGES || mt->bad_chat))
-        FAIL(ST_UNSUPPORTED, "the reranker's chat template: %s", mt->no_chat);
-    if (!mt->chat)
+    if (!chat && (form == PAIR_MESSAGES || bad_chat))
+        FAIL(ST_UNSUPPORTED, "the reranker's chat template: %s", why);
+    if (!chat)
         return ST_OK;
-    mt->pair = mt->chat;
-    mt->pair_parts = mt->modules.message == MESSAGE_PARTS ||
-                     (mt->modules.message == MESSAGE_BY_TEMPLATE && takes_parts(mt->chat));
-    return check_roles(mt);
+    p->chat = chat;
+    p->parts = modules->message == MESSAGE_PARTS ||
+               (modules->message == MESSAGE_BY_TEMPLATE && takes_parts(chat));
+    return check_roles(p);
+}
+
+void pair_text_close(struct pair_text *p)
+{
+    chat_template_destroy(p->own);
 }

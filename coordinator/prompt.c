@@ -8,7 +8,6 @@
 
 #include "common/json/json_read.h"
 #include "common/json_escape.h"
-#include "coordinator/pair_text.h"
 
 static enum status put(struct text_buf *out, const char *s)
 {
@@ -197,7 +196,7 @@ static enum status rendered_pair(const struct model_text *mt, const struct msg_g
     time_t local_s = (time_t)(g->chat.clock_s + g->chat.zone_s);
     if (!gmtime_r(&local_s, &now))
         FAIL(ST_RANGE, "there is no date %" PRId64 " seconds after 1970", (int64_t)local_s);
-    enum status st = pair_text_render(mt, g->pair_prompt, pair[0], pair[1], &now, text,
+    enum status st = pair_text_render(&mt->pair, g->pair_prompt, pair[0], pair[1], &now, text,
                                       mt->plain_content ? &content : NULL);
     if (st == ST_OK)
         st = tokenizer_encode_marked(mt->tok, text->data ? text->data : "", text->len,
@@ -211,7 +210,7 @@ enum status prompt_pair(const struct model_text *mt, struct msg_generate *g, str
 {
     const struct tok_text pair[2] = {{g->text.data, g->text.n}, {g->document.data, g->document.n}};
     *field = "embed.document";
-    if (mt->pair)
+    if (mt->pair.chat)
         return rendered_pair(mt, g, pair, out, text);
     if (g->want_prompt_text)
         TRY(text_buf_append(text, g->text.data, g->text.n));
@@ -266,7 +265,7 @@ enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, st
     TRY(sentence_modules_prompt(&mt->modules, name, &prompt));
     if (g->kind != PROMPT_TEXT || !prompt || !*prompt)
         return ST_OK;
-    if (mt->pair) {
+    if (mt->pair.chat) {
         g->pair_prompt = prompt;
         return ST_OK;
     }

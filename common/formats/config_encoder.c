@@ -1,5 +1,5 @@
-/* config.json of an encoder (BERT, RoBERTa; config_modernbert.c has the sizes of ModernBERT).  A key that is neither read nor known to change nothing is
- * refused.  Called by model_config.c. */
+/* config.json of an encoder (BERT, RoBERTa; config_modernbert.c has the sizes of ModernBERT).  A key that is neither read
+ * nor known to change nothing is refused.  Called by model_config.c. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -191,21 +191,6 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
     else
         FAIL(ST_UNSUPPORTED,
              "%s \"%.40s\" is not supported (gelu, gelu_new and gelu_pytorch_tanh are)", key, name);
-    return ST_OK;
-}
-
-/* The head's rows: as many as there are labels. */
-enum status config_labels_read(struct model_config *mc, const cJSON *root)
-{
-    const cJSON *labels = json_member(root, "id2label");
-    mc->n_labels = mc->classifier ? 2 : 0;
-    if (!mc->classifier)
-        return ST_OK;
-    TRY(json_i32(root, "num_labels", 1, 1 << 16, &mc->n_labels));
-    if (labels && (!cJSON_IsObject(labels) || !labels->child))
-        FAIL(ST_FORMAT, "id2label must be an object with a member for each label");
-    if (labels)
-        mc->n_labels = cJSON_GetArraySize(labels);
     return ST_OK;
 }
 

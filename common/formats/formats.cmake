@@ -11,6 +11,7 @@ add_library(ingot_formats STATIC
   formats/arch_classic.c
   formats/model_config.c
   formats/config_encoder.c
+  formats/config_labels.c
   formats/config_modernbert.c
   formats/config_experts.c
   formats/config_quant.c

@@ -31,7 +31,7 @@ TOP = {
 FOLDERS = {
     "common": "",
     "common/digest": "common common/formats",
-    "common/formats": "common",
+    "common/formats": "common common/json",
     "common/grammar": "common common/json",
     "common/json": "common common/text",
     "common/text": "common",
