@@ -39,8 +39,8 @@ def peer_server(args):
         port = s.getsockname()[1]
     most = max(args.streams)
     p = subprocess.Popen([pathlib.Path(args.peer) / "llama-server", "-m", args.model, "-t", str(args.threads), "-np", str(most),
-                          "-c", str(most * CONTEXT), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL, cwd=tempfile.gettempdir(),
-                         stderr=subprocess.DEVNULL)
+                          "-c", str(most * CONTEXT), "--port", str(port)], env=PEER_ENV, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir())
     url = f"http://127.0.0.1:{port}"
     try:
         while True:
@@ -68,23 +68,24 @@ def over_http(args, url, streams, seed):
 
 
 def engine_of_ours(args, streams):
-    """Decode tokens a second without a server."""
-    out = subprocess.run([BIN / "bench_step", "--model", args.model, "--threads", str(args.threads), "--reps", "1", "--pp", "0",
-                          "--tg", str(args.tokens), "--batch", str(streams), "--json", "-"], capture_output=True, text=True,
-                         check=True)
-    row = next(r for r in json.loads(out.stdout)["rows"] if r["kind"] != "prefill")
-    return row["n"] * row["seqs"] / row["seconds"][0]
+    """Answer tokens a second without a server, the prompts included."""
+    out = subprocess.run([BIN / "bench_step", "--model", args.model, "--threads", str(args.threads), "--reps", "1", "--pp",
+                          str(streams * PROMPT), "--tg", str(args.tokens), "--batch", str(streams), "--no-ceilings", "--json", "-"],
+                         capture_output=True, text=True, check=True)
+    seconds = {r["kind"] == "prefill": r["seconds"][0] for r in json.loads(out.stdout)["rows"]}
+    return streams * args.tokens / (seconds[True] + seconds[False])
 
 
 def engine_of_peer(args, streams):
-    """The same, in a context and with a prompt of the sizes that its server has."""
+    """The same, in a context of the size that its server has."""
     out = subprocess.run([pathlib.Path(args.peer) / "llama-batched-bench", "-m", args.model, "-t", str(args.threads), "-tb",
                           str(args.threads), "-c", str(max(args.streams) * CONTEXT), "-npp", str(PROMPT), "-ntg",
-                          str(args.tokens), "-npl", str(streams)], capture_output=True, text=True, check=True, env=PEER_ENV, cwd=tempfile.gettempdir())
+                          str(args.tokens), "-npl", str(streams)], capture_output=True, text=True, check=True, env=PEER_ENV,
+                         cwd=tempfile.gettempdir())
     for line in (out.stdout + out.stderr).splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
         if len(cells) >= 8 and cells[0] == str(PROMPT) and cells[2] == str(streams):
-            return float(cells[7])
+            return streams * args.tokens / (float(cells[4]) + float(cells[6]))
     sys.exit(f"llama-batched-bench printed no row: {out.stdout[-500:]}")
 
 

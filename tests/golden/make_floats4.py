@@ -34,7 +34,7 @@ MOE = mi.QWEN3_MOE | {"moe_intermediate_size": 96}
 def bnb_pack(w, s):
     q, state = bnb.quantize_4bit(w, blocksize=s["block"], quant_type=s["type"], compress_statistics=s.get("double", False))
     out = {"weight": q.clone()} | {f"weight.{k}": v.clone().contiguous() for k, v in state.as_dict(packed=True).items()}
-    # bitsandbytes 0.50.2 reads blocks that are no part of a row wrongly on CPUs (they are right on GPUs): a row for each
+    # on a CPU bitsandbytes 0.50.2 gives other values than its formula where a block is no part of a row: a row for each
     state.shape = torch.Size([w.numel() // s["block"], s["block"]])
 
     def value(q):
