@@ -56,7 +56,6 @@ const struct config_field config_fields[] = {
     NUMBERS(glu_alpha, FIELD_F64),
     SILENT(mxfp4, FIELD_BOOL, 1), /* names of tensors */
     SILENT(fp8, FIELD_BOOL, 1),   /* names of tensors */
-    SILENT(fp4, FIELD_INT, 1),    /* names of tensors */
     NUMBERS(fp8_rows, FIELD_INT),
     NUMBERS(fp8_cols, FIELD_INT),
     NUMBERS(ints, FIELD_INT),
@@ -65,6 +64,7 @@ const struct config_field config_fields[] = {
     NUMBERS(int_zeros, FIELD_BOOL),
     NUMBERS(int_zeros_less_one, FIELD_BOOL),
     NUMBERS(int_order, FIELD_BOOL),
+    SILENT(fp4, FIELD_INT, 1), /* names of tensors */
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),
@@ -112,12 +112,12 @@ const struct config_field config_fields[] = {
     SILENT(wrapped, FIELD_BOOL, 1),  /* names of tensors */
     NUMBERS(classifier, FIELD_BOOL),
     NUMBERS(n_labels, FIELD_INT),
+    NUMBERS(head_mean, FIELD_BOOL),
+    NUMBERS(head_bias, FIELD_BOOL),
     NUMBERS(n_types, FIELD_INT),
     NUMBERS(n_positions, FIELD_INT),
     NUMBERS(first_position, FIELD_INT),
     NUMBERS(pad_id, FIELD_INT),
-    NUMBERS(head_mean, FIELD_BOOL),
-    NUMBERS(head_bias, FIELD_BOOL),
     NUMBERS(qkv_bias, FIELD_BOOL),
     NUMBERS(o_bias, FIELD_BOOL),
     NUMBERS(mlp_bias, FIELD_BOOL),
