@@ -13,6 +13,7 @@
 #include "worker/load/pack_cache.h"
 #include "worker/numerics.h"
 #include "worker/rank_devices.h"
+#include "worker/rank_warm.h"
 #include "worker/rank_weights.h"
 
 /* ---- agreement ---- */
@@ -274,12 +275,17 @@ enum status rank_load(struct rank *g)
     backend_part(g->be, PART_STEP);
     TRY(rank_step_create(&g->step, &g->plan.rc));
     TRY(control_barrier());
+    uint64_t loaded = clock_us();
+    TRY(rank_warm_up(g->step)); /* before files are hashed beside it */
+    uint64_t warm_us = clock_us() - loaded;
     weights_digest_begin(g->weights);
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
-                 "loaded %s in %.2f s: %d ranks, collective %s, %d thread%s each, %d graphs",
-                 g->opt->model, (double)(clock_us() - begin) * 1e-6, g->ci.world, g->co->ops.name,
-                 g->threads, g->threads == 1 ? "" : "s", rank_step_n_graphs(g->step));
+                 "loaded %s in %.2f s, first steps in %.0f ms: %d ranks, collective %s, %d "
+                 "thread%s each, %d graphs",
+                 g->opt->model, (double)(loaded - begin) * 1e-6, (double)warm_us * 1e-3,
+                 g->ci.world, g->co->ops.name, g->threads, g->threads == 1 ? "" : "s",
+                 rank_step_n_graphs(g->step));
     return ST_OK;
 }
 

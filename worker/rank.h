@@ -37,8 +37,8 @@ MUST_CHECK enum status rank_prepare(struct rank *g, const struct shared_options 
                                     const struct control_info *ci,
                                     const struct digest_cache *cache);
 
-/* Opens the collective, loads the weights, takes all memory; after that the weight files may be
- * hashed.  Collective. */
+/* Opens the collective, loads the weights, takes all memory, runs the first steps (worker/rank_warm.h);
+ * after that the weight files may be hashed.  Collective. */
 MUST_CHECK enum status rank_load(struct rank *g);
 
 void rank_close(struct rank *g);

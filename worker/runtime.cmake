@@ -12,6 +12,7 @@ add_library(ingot_runtime STATIC
   rank_step.c
   rank_results.c
   rank_step_sizes.c
+  rank_warm.c
   rank_figures.c
   rank_weights.c
   rank_hosts.c

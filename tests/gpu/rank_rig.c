@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/options.h"
+#include "worker/rank_warm.h"
 
 enum { SEQS = RIG_SEQS, BLOCK = 8, ROOM = 2 * BLOCK };
 static const uint32_t prompts[SEQS] = {5, 3, 8};
@@ -38,7 +39,8 @@ enum status rank_rig_load(struct rank_rig *r)
     TRY(decoder_open(&r->model, loader_config(r->ld), r->ld, r->be, NULL, &r->plan.dc));
     r->plan.rc.model = r->model;
     backend_part(r->be, PART_STEP);
-    return rank_step_create(&r->step, &r->plan.rc);
+    TRY(rank_step_create(&r->step, &r->plan.rc));
+    return rank_warm_up(r->step);
 }
 
 void rank_rig_close(struct rank_rig *r)

@@ -19,7 +19,7 @@ struct rank_rig {
 /* Plans for a model.  ld is given away, also after a failure; close in any case. */
 MUST_CHECK enum status rank_rig_plan(struct rank_rig *r, struct loader *ld, const char *graphs,
                                      const char *numerics);
-/* Takes the planned memory and loads. */
+/* Takes the planned memory, loads and runs the first steps (worker/rank_warm.h). */
 MUST_CHECK enum status rank_rig_load(struct rank_rig *r);
 void rank_rig_close(struct rank_rig *r);
 

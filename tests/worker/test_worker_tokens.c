@@ -134,6 +134,7 @@ static void check_fixture(int world, uint32_t chunk)
                             .out = out};
     s.sp.temperature = 0.0f;
     fake_start(&f, world, fake_tiny_model(), "auto", FAKE_LEASE_MS);
+    cr_assert(fake_logged(&f, "first steps in "));
     fake_generate(&f, &s, 1, chunk);
     for (int i = FIRST; i <= N; i++) {
         int32_t token = out[i - FIRST].token;
