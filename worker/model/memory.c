@@ -234,7 +234,8 @@ enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const 
     int32_t n[KV_KINDS] = {0};
     size_t all = 0;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        n[model_is_global(mc, i)] += !mc->delta[i] && model_kv_layer(mc, i) == i;
+        n[model_is_global(mc, i)] +=
+            (!mc->delta[i] || mc->arch->beside) && model_kv_layer(mc, i) == i;
     out->n_entries = mc->kv_rank ? 1 : 2;
     out->kind[0] = (struct kv_kind){
         .cols = sh->n_kv * mc->d_head, .n_kv = sh->n_kv, .n_layers = mc->arch->encoder ? 1 : n[0]};
