@@ -47,7 +47,7 @@ enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
- *   AUTO        BF16 where the processor multiplies BF16 faster than f32, otherwise F32 */
+ *   AUTO        the one of these two that the processor multiplies faster than f32, otherwise F32 */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES, ACTIVATIONS_AUTO };
 
 struct backend_config {

@@ -99,7 +99,8 @@ static const struct shared_row table[] = {
       .help = "How the CPU backend multiplies activations with BF16 weights.  f32: as they are.  "
               "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
               "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
-              "AMX's sums.  auto: bf16 where that is faster, otherwise f32; an encoder's stay f32."},
+              "AMX's sums, about four times as fast there.  auto: bf16-tiles with AMX, bf16 on "
+              "AMD's processors that have it, otherwise f32; an encoder's stay f32."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "

@@ -66,17 +66,6 @@ static bool has_vdpbf16ps(void)
            (a & 1U << 5);
 }
 
-/* Two products and sums in the time of one in f32: AMD's processors from Zen 4 on.  Intel's take
- * four times as long as for f32. */
-static bool fast_vdpbf16ps(void)
-{
-    return has_vdpbf16ps() && __builtin_cpu_is("amd");
-}
-#else
-static bool fast_vdpbf16ps(void)
-{
-    return false;
-}
 #endif
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -93,6 +82,28 @@ static bool has_amx(void)
 static bool has_amx(void)
 {
     return false;
+}
+#endif
+
+#ifdef INGOT_CPU_X86
+static bool has_tdpbf16ps(void)
+{
+    unsigned a, b, c, d;
+    return has_amx() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1U << 22);
+}
+
+/* AMX's tiles multiply BF16 at several times the rate of f32; AMD's VDPBF16PS (from Zen 4 on) at
+ * twice that rate, Intel's at a quarter of it. */
+static enum activations fastest_activations(void)
+{
+    if (has_tdpbf16ps())
+        return ACTIVATIONS_BF16_TILES;
+    return has_vdpbf16ps() && __builtin_cpu_is("amd") ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
+}
+#else
+static enum activations fastest_activations(void)
+{
+    return ACTIVATIONS_F32;
 }
 #endif
 
@@ -158,13 +169,11 @@ static enum status choose_isa(const char *want, const struct isa **out)
 /* The instruction that defines the order, or NULL. */
 static const struct bf16_kernels *bf16_native(const struct isa *isa, enum bf16_order order)
 {
-    unsigned a, b, c, d;
     bool amx = strcmp(isa->name, "amx") == 0;
     if (order == BF16_PAIRS)
         return (amx || strcmp(isa->name, "avx512vnni") == 0) && has_vdpbf16ps() ? &bf16_vdpbf16ps
                                                                                 : NULL;
-    bool tiles = amx && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1U << 22);
-    return tiles ? &bf16_tdpbf16ps : NULL;
+    return amx && has_tdpbf16ps() ? &bf16_tdpbf16ps : NULL;
 }
 #else
 static const struct bf16_kernels *bf16_native(const struct isa *isa, enum bf16_order order)
@@ -249,7 +258,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     be->isa = isa->name;
     be->activations = cfg->activations;
     if (cfg->activations == ACTIVATIONS_AUTO)
-        be->activations = fast_vdpbf16ps() ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
+        be->activations = fastest_activations();
     be->bf16 = choose_bf16(isa, be->activations);
     be->read = read_ahead_here();
     be->max_rows = cfg->max_rows;

@@ -2,16 +2,10 @@
  * rows of x and 16 columns; the vector unit applies the scales.  Few rows are left to VNNI. */
 #include "backends/cpu/bytes_avx512.h"
 
+#include "backends/cpu/amx_tiles.h"
 #include "backends/cpu/quant_unpack.h"
 
 enum { T_ROWS = 16, T_COLS = 16, T_SUMS = 4 };
-
-/* The operand of LDTILECFG. */
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
 
 /* Tile registers 0 to 3 are sums, 4 and 6 rows of x, 5 and 7 weights; GROUP / halves elements of
  * k. */
@@ -23,7 +17,7 @@ static void configure(int rows, int halves)
         c.row_bytes[i] = (uint16_t)(x ? GROUP / halves : 4 * T_COLS);
         c.rows[i] = (uint8_t)(w ? QUADS / halves : rows);
     }
-    _tile_loadconfig(&c);
+    tiles_configure(&c);
 }
 
 /* Tiles of equal rows with up to UNPACK_GROUPS groups of one slice: a stream of steps (a group or

@@ -221,9 +221,10 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "f32") != 0)
             b.only = argv[i];
     }
-    const char *isa = strstr(info.device, "amx") || strstr(info.device, "avx512") ? "avx512"
-                      : strstr(info.device, "avx")                                ? "avx2"
-                                                                                  : "";
+    const char *isa = strstr(info.device, "amx")      ? "amx"
+                      : strstr(info.device, "avx512") ? "avx512"
+                      : strstr(info.device, "avx")    ? "avx2"
+                                                      : "";
     if (!b.patterns)
         b.top = ceilings_measure(comma ? atoi(comma + 1) : 1, isa);
     if (b.patterns)

@@ -171,7 +171,8 @@ static const struct option_set option_set = {
         "  entries that the steps must read, GOP/s their multiply-adds (each two operations).\n"
         "  limit is the speed at which either the memory or the arithmetic would be at its "
         "measured\n"
-        "  best (quantised weights: int8 dot products; BF16 with rounded activations: VDPBF16PS;\n"
+        "  best (quantised weights: int8 dot products; BF16 with rounded activations: BF16 "
+        "products;\n"
         "  others: fp32 FMA); share is tok/s of limit.\n"
         "\n"
         "Examples\n"
@@ -329,7 +330,9 @@ static double since_s(uint64_t ns)
 
 static const char *isa_of(const char *device)
 {
-    if (strstr(device, ", avx512") || strstr(device, ", amx"))
+    if (strstr(device, ", amx"))
+        return "amx";
+    if (strstr(device, ", avx512"))
         return "avx512";
     return strstr(device, ", avx") ? "avx2" : "plain";
 }

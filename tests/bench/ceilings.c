@@ -10,6 +10,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "backends/cpu/amx_tiles.h"
 #endif
 
 #include "backends/cpu/read_ahead.h"
@@ -23,11 +25,15 @@
 enum { MAX_THREADS = 256, TRIES = 7 };
 static const size_t read_bytes = (size_t)512 << 20; /* of all threads */
 static const long fma_rounds = 4 * 1000 * 1000;
+#if defined(__x86_64__)
+static const long tile_rounds = 400 * 1000;
+#endif
 
 struct job {
     const char *data;
     size_t n;
     const char *isa;
+    bool tiles; /* products by AMX's tiles */
     bool ahead; /* reads with read_ahead */
     struct read_ahead read;
     double result; /* keeps the compiler from dropping the work; FLOPs of fma_work */
@@ -102,6 +108,33 @@ __attribute__((target("avx512f,avx512bf16"))) static double bf16_avx512(double *
     *flops = (double)fma_rounds * 12 * 32 * 2;
     return (double)_mm512_reduce_add_ps(sum);
 }
+
+/* Four products of full tiles at once, of zeros: 16 rows times 16 columns, 64 bytes of each. */
+#define AMX_WORK(NAME, PRODUCT, ELEMENTS)                                                          \
+    __attribute__((target("amx-tile,amx-int8,amx-bf16"))) static double NAME(double *ops)          \
+    {                                                                                              \
+        struct tile_config config = {.palette = 1};                                                \
+        for (int i = 0; i < 8; i++) {                                                              \
+            config.row_bytes[i] = 64;                                                              \
+            config.rows[i] = 16;                                                                   \
+        }                                                                                          \
+        tiles_configure(&config);                                                                  \
+        _tile_zero(4);                                                                             \
+        _tile_zero(5);                                                                             \
+        _tile_zero(6);                                                                             \
+        _tile_zero(7);                                                                             \
+        for (long i = 0; i < tile_rounds; i++) {                                                   \
+            PRODUCT(0, 4, 6);                                                                      \
+            PRODUCT(1, 4, 7);                                                                      \
+            PRODUCT(2, 5, 6);                                                                      \
+            PRODUCT(3, 5, 7);                                                                      \
+        }                                                                                          \
+        _tile_release();                                                                           \
+        *ops = (double)tile_rounds * 4 * 16 * 16 * (ELEMENTS)*2;                                   \
+        return 0.0;                                                                                \
+    }
+AMX_WORK(bf16_tiles, _tile_dpbf16ps, 32)
+AMX_WORK(int8_tiles, _tile_dpbuud, 64)
 
 __attribute__((target("avx512f,avx512vnni"))) static double int8_avx512(double *ops)
 {
@@ -230,7 +263,9 @@ static void *int8_work(void *arg)
     volatile double sink = 0;
     j->result = 0;
 #if defined(__x86_64__)
-    if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512vnni"))
+    if (j->tiles)
+        sink = int8_tiles(&j->result);
+    else if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512vnni"))
         sink = int8_avx512(&j->result);
     else if (strcmp(j->isa, "avx512") == 0 || strcmp(j->isa, "avx2") == 0)
         sink = int8_avx2(&j->result);
@@ -245,7 +280,9 @@ static void *bf16_work(void *arg)
     volatile double sink = 0;
     j->result = 0;
 #if defined(__x86_64__)
-    if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16"))
+    if (j->tiles)
+        sink = bf16_tiles(&j->result);
+    else if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16"))
         sink = bf16_avx512(&j->result);
 #endif
     (void)sink;
@@ -288,6 +325,7 @@ struct ceilings ceilings_measure(int threads, const char *isa)
 {
     struct ceilings c = {0};
     struct job jobs[MAX_THREADS];
+    bool tiles = strcmp(isa, "amx") == 0;
     threads = threads < MAX_THREADS ? threads : MAX_THREADS;
     char *p = mmap(NULL, read_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
@@ -298,8 +336,11 @@ struct ceilings ceilings_measure(int threads, const char *isa)
     memset(p, 1, read_bytes);
     size_t each = read_bytes / (size_t)threads;
     for (int i = 0; i < threads; i++)
-        jobs[i] = (struct job){
-            .data = p + (size_t)i * each, .n = each, .isa = isa, .read = read_ahead_here()};
+        jobs[i] = (struct job){.data = p + (size_t)i * each,
+                               .n = each,
+                               .isa = tiles ? "avx512" : isa,
+                               .tiles = tiles,
+                               .read = read_ahead_here()};
     c.read_gbs = read_rate(jobs, threads);
     double s = best_of(fma_work, jobs, threads);
     c.fma_gflops = jobs[0].result * threads / s * 1e-9;

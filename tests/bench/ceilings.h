@@ -11,13 +11,15 @@ struct ceilings {
                           there are any: the better of loads alone and of loads with the backend's
                           prefetching (backends/cpu/read_ahead.h), which are up to 1.4 times faster */
     double fma_gflops;  /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
-    double bf16_gflops; /* likewise of BF16 operands summed in f32 (VDPBF16PS); 0: no such
-                           instruction */
-    double int8_gops;   /* 1e9 operations a second of products of bytes summed in int32, likewise; 0
-                          where this build has no such instruction to measure */
+    double bf16_gflops; /* likewise of BF16 operands summed in f32 (AMX's TDPBF16PS, or
+                           VDPBF16PS); 0: no such instruction */
+    double
+        int8_gops; /* 1e9 operations a second of products of bytes summed in int32, by AMX's tiles
+                          or vectors, likewise; 0 where this build has no such instruction to measure */
 };
 
-/* isa: "avx512", "avx2", anything else: fmaf in plain C.  Best of several tries; 0 when out of
+/* isa: "amx" (of a process that may use its tiles, as a backend that runs on them has asked),
+ * "avx512", "avx2", anything else: fmaf in plain C.  Best of several tries; 0 when out of
  * memory. */
 struct ceilings ceilings_measure(int threads, const char *isa);
 

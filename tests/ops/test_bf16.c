@@ -103,6 +103,21 @@ WRONG(1)
 WRONG(2)
 WRONG(3)
 
+/* Kernels may take few rows in another way than many. */
+static void wrong_in_many_rows(const struct bf16_chain *c)
+{
+    if (c->rows > 4)
+        wrong_0(c);
+    else
+        bf16_plain[BF16_TILES].chain(c);
+}
+
+Test(bf16, the_probe_reaches_the_kernel_of_many_rows)
+{
+    struct bf16_kernels k = {.chain = wrong_in_many_rows, .tile_rows = 32};
+    cr_expect_not(bf16_agrees(&k, BF16_TILES));
+}
+
 Test(bf16, the_probe_refuses_other_orders_and_roundings)
 {
     const struct bf16_kernels others[] = {{.chain = wrong_0, .tile_rows = 16},
