@@ -83,6 +83,8 @@ def killed_groups_do_not_pile_up():
             counts.append(sum(1 for _ in folder.rglob("*")))
             os.kill(ranks[-1], signal.SIGKILL)
             assert gone(ranks)
+            # the coordinator says that it is ready until it has seen the loss
+            tap.wait_for(lambda: len(set(c.worker_pids()) - set(ranks)) == 2, "another group")
             c.client().wait_ready()
         assert counts[-1] <= counts[0] + 4, counts
     assert not folder.exists()
