@@ -269,8 +269,8 @@ struct arch {
     /* of mamba: a layer is Mamba-2, attention without RoPE, or a feed-forward, dense or of experts, and has one norm
      * (TN_ATTN_NORM); experts and feed-forwards have no gate */
     bool one_part;
-    bool
-        partial_layers; /* of mamba: "attn_layer_indices"; half of a head is rotated ("attn_rotary_emb") */
+    /* of mamba: "attn_layer_indices"; half of a head is rotated ("attn_rotary_emb") */
+    bool partial_layers;
     bool position_type; /* "position_embedding_type": RoPE with "rope" alone */
     bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
