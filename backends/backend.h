@@ -117,6 +117,8 @@ enum backend_feature {
     FEATURE_VALUES,       /* qkv_to_cache: v_norm, v_is_k */
     FEATURE_Q_ALONE,      /* qkv_to_cache: q_alone */
     FEATURE_EXPERT_SCALE, /* moe_route: expert_scale */
+    FEATURE_RELU2,        /* ACT_RELU2 */
+    FEATURE_EXPERT_UP,    /* moe_ffn: up_alone */
     N_FEATURES
 };
 
@@ -295,7 +297,8 @@ struct delta_state {
     struct view rule; /* [slots, n_v d_k d_v] f32: of each head a matrix [d_k, d_v] */
 };
 
-enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU }; /* GELU: the erf form */
+/* GELU: the erf form; RELU2: the square of ReLU, see FEATURE_RELU2 */
+enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU, ACT_RELU2 };
 
 /* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
 struct moe_layer {
@@ -310,6 +313,7 @@ struct moe_layer {
         *expert_scale; /* [E] factors on the experts' weights; or NULL; not with sigmoid */
     float scale;       /* factor on the weights; 1: none */
     enum act act;
+    bool up_alone; /* experts have no gate: gate_up is up, [F, D], and act(up) goes to down */
     /* glu_limit > 0, in place of the activation and the product with up: g = min(gate, limit),
      * u = up cut to +-limit, (u + 1) * (g / (1 + exp(-glu_alpha g))) */
     float glu_limit, glu_alpha;
@@ -535,8 +539,8 @@ struct backend_ops {
     /* Bytes of scratch, aligned to 64, that moe_ffn needs for up to max_tokens tokens.  Called
      * before weights are loaded: gate_up and down of ml are NULL. */
     size_t (*moe_scratch)(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
-    /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)),
-     * this rank's part of it.  The sum over the ranks must not depend on their number, so the
+    /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)), of
+     * up_alone weight * down_e(act(up_e(x))), this rank's part of it.  The sum over the ranks must not depend on their number, so the
      * experts are added within each slice of down:
      *   part_{e,s}  the product over slice s of down_e, in linear's order;
      *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids;

@@ -79,6 +79,12 @@ NUMBER_FN float exact_relu(float x)
     return x < 0.0f ? 0.0f : x;
 }
 
+/* The square of max(x, 0) (So et al. 2021, arXiv 2109.08668). */
+NUMBER_FN float exact_relu2(float x)
+{
+    return exact_relu(x) * exact_relu(x);
+}
+
 /* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x|; ln(1 + u) = 2 artanh(u / (2 + u)), of which the series' next term is
  * below 2e-9 of it. */
 NUMBER_FN float exact_softplus(float x)

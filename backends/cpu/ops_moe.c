@@ -26,7 +26,7 @@ struct moe_job {
     int32_t *pair;       /* [pairs] token of the job * k + i, by expert, ascending in each */
     struct strip *strip; /* [n_strips] by expert */
     char *x_packed;      /* strip after strip: its rows of x, see products.c */
-    float *mid;          /* [pairs, 2F] */
+    float *mid;          /* [pairs, mid_cols] */
     char *h_packed;      /* strip after strip: its hidden rows, slice after slice */
     float *acc;          /* for each part: [n_slices][rows][PANEL] */
     size_t acc_floats;   /* of a part */
@@ -44,6 +44,12 @@ static size_t packed_floats(size_t k)
     return round_16(k + 2 * N_SLICES * X_GROUP_BYTES / sizeof(float));
 }
 
+/* Of gate and up of a pair, or of up alone. */
+static size_t mid_cols(const struct moe_layer *ml)
+{
+    return (ml->up_alone ? 1 : 2) * (size_t)ml->ffn;
+}
+
 /* Places the job's arrays in the scratch memory; its size in floats.  base NULL: the size alone.
  * The packed rows of x and the packed hidden rows are never used at the same time. */
 static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows, int parts,
@@ -53,7 +59,7 @@ static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows,
     size_t start = 0, pair = start + round_16((size_t)ml->n_experts + 1);
     size_t strip = pair + round_16(pairs), packed = strip + round_16(3 * pairs);
     size_t mid = packed + pairs * packed_floats(D > F ? D : F);
-    size_t acc = mid + round_16(pairs * 2 * F);
+    size_t acc = mid + round_16(pairs * mid_cols(ml));
     size_t acc_floats = (size_t)N_SLICES * (size_t)rows * PANEL;
     if (base) {
         j->start = (int32_t *)base + start;
@@ -152,7 +158,7 @@ static void pack_part(void *ctx, int part, int n_parts)
 static void gate_up_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
-    size_t cols = 2 * (size_t)j->ml->ffn;
+    size_t cols = mid_cols(j->ml);
     long from, to;
     pool_share((long)weight_panels(j->ml->gate_up->mat) * j->n_strips, part, n_parts, &from, &to);
     for (long u = from; u < to; u++) {
@@ -165,7 +171,7 @@ static void gate_up_part(void *ctx, int part, int n_parts)
     }
 }
 
-/* g [2F] of one expert: its bias, then the activation in place. */
+/* g [mid_cols] of one expert: its bias, then the activation in place. */
 static void activate_row(const struct moe_job *j, int32_t expert, float *g)
 {
     const struct moe_layer *ml = j->ml;
@@ -173,7 +179,9 @@ static void activate_row(const struct moe_job *j, int32_t expert, float *g)
     int32_t F = ml->ffn;
     if (ml->gate_up_bias)
         ker->add_bias(g, vector_of(ml->gate_up_bias) + (size_t)expert * 2 * (size_t)F, 2 * F);
-    if (ml->glu_limit > 0.0f)
+    if (ml->up_alone)
+        ker->activate(ml->act, g, g, F);
+    else if (ml->glu_limit > 0.0f)
         ker->clamped_glu(ml->glu_limit, ml->glu_alpha, g, g + F, g, F);
     else
         ker->act_mul(ml->act, g, g + F, g, F);
@@ -184,13 +192,12 @@ static void hidden_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
     const struct weight *down = j->ml->down;
-    int32_t F = j->ml->ffn;
     long from, to;
     pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++) {
-            float *g = j->mid + (size_t)(t->first + r) * 2 * (size_t)F;
+            float *g = j->mid + (size_t)(t->first + r) * mid_cols(j->ml);
             activate_row(j, t->expert, g);
             for (int32_t s = 0; s < down->n_slices; s++)
                 strip_put(j->be, &down->mat[s], down->mat[s].panels,
@@ -245,8 +252,10 @@ static void down_part(void *ctx, int part, int n_parts)
 static void check_shapes(const struct moe_layer *ml, struct view x, struct view ids,
                          struct view weights, struct view scratch, struct view out)
 {
-    assert(ml->gate_up->mat && ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
+    assert(ml->gate_up->mat && (size_t)ml->gate_up->n == mid_cols(ml) &&
+           ml->gate_up->k == ml->hidden);
     assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
+    assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit == 0.0f));
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(ml->gate_up->n_slices == 1 && ml->down->n_types == 1 && x.cols == ml->hidden &&
            out.cols == ml->hidden);

@@ -107,6 +107,10 @@ static void row_activate(enum act act, const float *x, float *out, int n)
         for (int i = 0; i < n; i++)
             out[i] = exact_relu(x[i]);
         break;
+    case ACT_RELU2:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_relu2(x[i]);
+        break;
     }
 }
 
@@ -140,6 +144,10 @@ static void row_act_mul(enum act act, const float *g, const float *up, float *ou
     case ACT_RELU:
         for (int i = 0; i < n; i++)
             out[i] = exact_relu(g[i]) * up[i];
+        break;
+    case ACT_RELU2:
+        for (int i = 0; i < n; i++)
+            out[i] = exact_relu2(g[i]) * up[i];
         break;
     }
 }

@@ -11,7 +11,8 @@ static enum status read_count(struct model_config *mc, const cJSON *root)
     int32_t local = 0;
     TRY(json_i32(root, "num_experts", 1, 1 << 16, &mc->n_experts));
     TRY(json_i32(root, "num_local_experts", 1, 1 << 16, &local));
-    bool routed = mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD;
+    bool routed = mc->arch->experts == EXPERTS_GROUPS || mc->arch->experts == EXPERTS_METHOD ||
+                  mc->arch->experts == EXPERTS_BLOCKS;
     if (routed)
         TRY(json_i32(root, "n_routed_experts", 1, 1 << 16, &mc->n_experts));
     if (mc->n_experts && local && mc->n_experts != local)
@@ -218,7 +219,11 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
         return read_beside(mc, root);
     if (mc->arch->experts == EXPERTS_OPTION)
         return read_option(mc, root);
+    if (mc->arch->experts == EXPERTS_BLOCKS && !model_n_sparse(mc))
+        return ST_OK;
     TRY(read_count(mc, root));
+    if (mc->arch->experts == EXPERTS_BLOCKS)
+        return config_blocks_experts(mc, root);
     mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_SHARED ||
                       mc->arch->delta;
     mc->expert_ffn = mc->ffn;

@@ -83,6 +83,7 @@ const struct config_field config_fields[] = {
     NUMBERS(d_rope, FIELD_INT),
     NUMBERS(d_value, FIELD_INT),
     FIELD(delta, FIELD_BOOL, MAX_LAYERS, true),
+    FIELD(feeds, FIELD_BOOL, MAX_LAYERS, true),
     NUMBERS(n_delta_k, FIELD_INT),
     NUMBERS(n_delta_v, FIELD_INT),
     NUMBERS(d_delta_k, FIELD_INT),

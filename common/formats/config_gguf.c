@@ -121,13 +121,13 @@ static bool reads(const struct arch *a, struct gguf_str key)
     if (meta_is(key, "attention.layer_norm_rms_epsilon"))
         return !a->layer_norm;
     if (meta_is(key, "attention.layer_norm_epsilon"))
-        return a->layer_norm;
+        return a->layer_norm || a->one_part;
     if (meta_is(key, "use_parallel_residual"))
         return a->parallel_option;
     if (key.len > 5 && memcmp(key.data, "rope.", 5) == 0 && a->tensor[TN_POSITIONS].name)
         return false;
     if (meta_is(key, "expert_shared_feed_forward_length"))
-        return a->shared_option || config_gguf_shared_width(a);
+        return a->shared_option || config_gguf_shared_width(a) || a->experts == EXPERTS_BLOCKS;
     if (meta_is(key, "attention.recurrent_layers") || meta_is(key, "full_attention_interval"))
         return a->delta && !a->mamba;
     if (key.len > 4 &&
@@ -139,10 +139,12 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->extra_layers;
     if (meta_is(key, "expert_gating_func"))
         return a->experts == EXPERTS_GROUPS || a->route_bias;
-    if (meta_is(key, "leading_dense_block_count") || meta_is(key, "expert_shared_count") ||
-        meta_is(key, "expert_weights_scale") || meta_is(key, "expert_weights_norm") ||
-        meta_is(key, "expert_group_count") || meta_is(key, "expert_group_used_count"))
+    if (meta_is(key, "leading_dense_block_count"))
         return a->experts == EXPERTS_GROUPS;
+    if (meta_is(key, "expert_shared_count") || meta_is(key, "expert_weights_scale") ||
+        meta_is(key, "expert_weights_norm") || meta_is(key, "expert_group_count") ||
+        meta_is(key, "expert_group_used_count"))
+        return a->experts == EXPERTS_GROUPS || a->experts == EXPERTS_BLOCKS;
     if (meta_is(key, "attention.kv_lora_rank") || meta_is(key, "attention.q_lora_rank") ||
         meta_is(key, "attention.key_length_mla") || meta_is(key, "attention.value_length_mla"))
         return a->latent;
@@ -202,12 +204,20 @@ static enum status read_vocab(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
+/* Nemotron-H's files have the first one, which rules in llama.cpp too, or the second one alone. */
+static const char *eps_key(const struct arch *a, const struct meta *m)
+{
+    static const char *const keys[] = {"attention.layer_norm_rms_epsilon",
+                                       "attention.layer_norm_epsilon"};
+    bool other = a->one_part && !gguf_has(m->g, meta_key(m, keys[0]).text);
+    return keys[a->layer_norm || other];
+}
+
 static enum status read_sizes(struct model_config *mc, const struct meta *m)
 {
     static const char *const needed[] = {"context_length", "embedding_length", "block_count",
                                          "feed_forward_length", "attention.head_count"};
-    const char *eps =
-        mc->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    const char *eps = eps_key(mc->arch, m);
     const int32_t big = 1 << 24;
     bool no_ffn = mc->arch->delta && !mc->arch->mamba &&
                   mc->arch->experts != EXPERTS_NONE; /* all layers are sparse */
@@ -220,7 +230,7 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
         mc->n_positions = mc->max_ctx;
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
-    if (!mc->arch->global_heads) /* config_gguf_global */
+    if (!mc->arch->global_heads && !mc->arch->one_part) /* see config_gguf_global, _blocks */
         TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
@@ -231,8 +241,9 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
     mc->n_kv = mc->n_q;
     bool listed = config_gguf_shared_width(mc->arch) &&
                   gguf_is_array(m->g, meta_key(m, "attention.head_count_kv").text);
-    TRY(listed ? config_gguf_mamba_layers(mc, m)
-               : meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
+    TRY(mc->arch->one_part ? config_gguf_blocks(mc, m)
+        : listed           ? config_gguf_mamba_layers(mc, m)
+                           : meta_i32(m, "attention.head_count_kv", 1, 1 << 16, &mc->n_kv));
     if (mc->arch->latent) {
         TRY(config_gguf_latent(mc, m));
         return read_vocab(mc, m);
@@ -469,13 +480,18 @@ static enum status read_longrope(struct model_config *mc, const struct meta *m)
 
 static enum status read_rope(struct model_config *mc, const struct meta *m)
 {
-    if (mc->n_positions)
+    if (mc->n_positions || mc->arch->one_part)
         return ST_OK;
     mc->rope.interleaved = m->row->interleaved;
     mc->rope.rot_dim = mc->kv_rank         ? mc->d_rope
                        : mc->global_d_head ? mc->global_d_head
                                            : mc->d_head;
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
+    if (mc->arch->mamba && mc->arch->multipliers && mc->rope.rot_dim < mc->d_head)
+        FAIL(ST_UNSUPPORTED,
+             "gguf: %s is %d, of heads of %d: files of Bamba have the rows of q and k in another "
+             "order than that needs",
+             meta_key(m, "rope.dimension_count").text, mc->rope.rot_dim, mc->d_head);
     TRY(meta_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
     mc->local_rope.rot_dim = mc->global_d_head ? mc->d_head : mc->rope.rot_dim;
     TRY(meta_i32(m, "rope.dimension_count_swa", 2, 1 << 16, &mc->local_rope.rot_dim));
@@ -559,12 +575,17 @@ static enum status read_units(struct model_config *mc, const struct gguf *g)
     return ST_OK;
 }
 
-/* The type of most bytes: of the first layer's feed-forward block. */
-static enum dtype weights_type(const struct gguf *g)
+/* The type of most bytes: of the first feed-forward block. */
+static enum dtype weights_type(const struct gguf *g, int32_t n_layers)
 {
-    const struct gguf_tensor *t = gguf_find_tensor(g, "blk.0.ffn_up.weight");
-    if (!t)
-        t = gguf_find_tensor(g, "blk.0.ffn_up_exps.weight");
+    const struct gguf_tensor *t = NULL;
+    for (int32_t i = 0; !t && i < n_layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_up.weight", i);
+        t = gguf_find_tensor(g, name);
+        snprintf(name, sizeof name, "blk.%d.ffn_up_exps.weight", i);
+        t = t ? t : gguf_find_tensor(g, name);
+    }
     return t ? gguf_dtype(t->type) : DT_N;
 }
 
@@ -591,6 +612,6 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(read_ids(out, g));
     TRY(read_units(out, g));
     out->tied = gguf_find_tensor(g, "output.weight") == NULL;
-    out->dtype = weights_type(g);
+    out->dtype = weights_type(g, out->n_layers);
     return model_config_check(out);
 }

@@ -286,6 +286,31 @@ static const struct tensor_rule gguf_falconh1_tensors[TN_N] = {
     [TN_FFN_NORM] = {L "ffn_norm", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}, /* so in llama.cpp too */
 };
 
+/* Nemotron-H: every layer has one norm. */
+#define GGUF_ONE_PART                                                                              \
+    GGUF_QKV,                                                                                      \
+        GGUF_MAMBA, [TN_EMBED] = {"token_embd.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},       \
+                    [TN_ATTN_NORM] = {L "attn_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},    \
+                    [TN_O] = {L "attn_output.weight", NULL, AX_HIDDEN, AX_Q, FUSED_NO},            \
+                    [TN_FINAL_NORM] = {"output_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},   \
+                    [TN_HEAD] = {"output.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gguf_nemotronh_tensors[TN_N] = {
+    GGUF_ONE_PART,
+    [TN_UP] = {L "ffn_up.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_DOWN] = {L "ffn_down.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
+};
+
+static const struct tensor_rule gguf_nemotronh_moe_tensors[TN_N] = {
+    GGUF_ONE_PART,
+    [TN_ROUTER] = {L "ffn_gate_inp.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    [TN_ROUTER_BIAS] = {L "exp_probs_b.bias", NULL, AX_ONE, AX_EXPERTS, FUSED_NO},
+    [TN_EXPERT_UP] = {L "ffn_up_exps.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {L "ffn_down_exps.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN, FUSED_NO},
+    [TN_SHARED_UP] = {L "ffn_up_shexp.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_SHARED_DOWN] = {L "ffn_down_shexp.weight", NULL, AX_HIDDEN, AX_SHARED_FFN, FUSED_NO},
+};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -488,6 +513,27 @@ static const struct gguf_arch archs[] = {
       .decay_value = true,
       .read_only = true},
      false},
+    {{.name = "nemotron_h",
+      .model_type = "nemotron_h",
+      .tensor = gguf_nemotronh_tensors,
+      .delta = true,
+      .mamba = true,
+      .one_part = true,
+      .decay_value = true,
+      .read_only = true},
+     false},
+    {{.name = "nemotron_h_moe",
+      .model_type = "nemotron_h",
+      .tensor = gguf_nemotronh_moe_tensors,
+      .delta = true,
+      .mamba = true,
+      .one_part = true,
+      .decay_value = true,
+      .extra_layers = true,
+      .experts = EXPERTS_BLOCKS,
+      .route_bias = true,
+      .read_only = true},
+     false},
     {{.name = "dots1",
       .model_type = "dots1",
       .tensor = gguf_dots1_tensors,
@@ -545,7 +591,7 @@ const char *gguf_arch_names(void)
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
            "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe, "
-           "granitehybrid, falcon-h1, "
+           "granitehybrid, falcon-h1, nemotron_h, nemotron_h_moe, "
            "gptneox, gpt2 and gpt-oss";
 }
 
@@ -588,6 +634,8 @@ double gguf_arch_attn_scale(const struct arch *a, const struct model_config *mc)
 
 bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t layer)
 {
+    if (a->one_part)
+        return true;
     if (a->nope == NOPE_LISTED) /* SmolLM3 */
         return (layer + 1) % 4 == 0;
     if (a->nope == NOPE_UNWINDOWED)
@@ -598,6 +646,8 @@ bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t
 /* GPT-NeoX's files do not say it: its repositories have the erf form, but GPT-NeoX-20B the tanh form. */
 enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc)
 {
+    if (a->one_part)
+        return MODEL_RELU2;
     if (a->parallel_option)
         return mc->n_layers == 44 ? MODEL_GELU_TANH : MODEL_GELU;
     return a->scale_embed || a->tanh_gelu ? MODEL_GELU_TANH : MODEL_SILU;

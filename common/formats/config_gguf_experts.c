@@ -49,7 +49,8 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
 {
     struct meta_name k = meta_key(m, "expert_count");
     TRY(meta_i32(m, "expert_count", 0, 1 << 16, &mc->n_experts));
-    bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS;
+    bool blocks = mc->arch->experts == EXPERTS_BLOCKS;
+    bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS || blocks;
     if (mc->n_experts == 0 && (sized || mc->arch->experts == EXPERTS_OLMO))
         FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
     if (config_gguf_shared_width(mc->arch))
@@ -67,7 +68,7 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
         TRY(meta_need(m, "expert_feed_forward_length"));
     TRY(meta_i32(m, "expert_feed_forward_length", 1, 1 << 24, &mc->expert_ffn));
     mc->renormalise = gguf_arch_renormalises(mc->arch);
-    if (mc->arch->experts == EXPERTS_GROUPS)
+    if (mc->arch->experts == EXPERTS_GROUPS || blocks)
         TRY(read_groups(mc, m));
     if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->route_bias)
         TRY(read_scores(mc, m));
@@ -75,7 +76,7 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
         mc->glu_limit = 7;
         mc->glu_alpha = 1.702;
     }
-    if (mc->arch->shared_option) {
+    if (mc->arch->shared_option || blocks) {
         TRY(meta_need(m, "expert_shared_feed_forward_length"));
         TRY(meta_i32(m, "expert_shared_feed_forward_length", 1, 1 << 24, &mc->shared_ffn));
     }

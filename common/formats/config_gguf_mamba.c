@@ -34,6 +34,35 @@ enum status config_gguf_mamba_layers(struct model_config *mc, const struct meta 
     return ST_OK;
 }
 
+/* A layer without key/value heads and with a feed-forward is that alone. */
+enum status config_gguf_blocks(struct model_config *mc, const struct meta *m)
+{
+    static const char name[] = "feed_forward_length";
+    const struct meta_name k = meta_key(m, name);
+    struct gguf_array list;
+    TRY(config_gguf_mamba_layers(mc, m));
+    TRY(gguf_get_array(m->g, k.text, GGUF_I32, &list));
+    if (list.n < (uint64_t)mc->n_layers)
+        FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
+             (unsigned long long)list.n, mc->n_layers);
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        int64_t n = gguf_array_int(&list, (uint64_t)i);
+        if (n < 0 || n > 1 << 24)
+            FAIL(ST_RANGE, "gguf: %s[%d] is %lld, not in 0 .. %d", k.text, i, (long long)n,
+                 1 << 24);
+        if (n && !mc->delta[i])
+            FAIL(ST_FORMAT, "gguf: layer %d has attention and a feed-forward of %lld", i,
+                 (long long)n);
+        if (n && mc->ffn && n != mc->ffn)
+            FAIL(ST_UNSUPPORTED, "gguf: %s[%d] is %lld, another layer has %d", k.text, i,
+                 (long long)n, mc->ffn);
+        mc->feeds[i] = n != 0;
+        mc->delta[i] = mc->delta[i] && !n;
+        mc->ffn = n ? (int32_t)n : mc->ffn;
+    }
+    return ST_OK;
+}
+
 /* Files say with rope.scaling.finetuned whether attention has RoPE. */
 static enum status read_positions(struct model_config *mc, const struct meta *m)
 {

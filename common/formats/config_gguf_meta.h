@@ -38,6 +38,8 @@ MUST_CHECK enum status config_gguf_delta(struct model_config *mc, const struct m
 
 /* Mamba-2: n_kv and which layers they are, needs n_layers; then their sizes, and which layers have no RoPE. */
 MUST_CHECK enum status config_gguf_mamba_layers(struct model_config *mc, const struct meta *m);
+/* Of arch->one_part: n_kv, ffn and what each layer is, needs n_layers. */
+MUST_CHECK enum status config_gguf_blocks(struct model_config *mc, const struct meta *m);
 MUST_CHECK enum status config_gguf_mamba(struct model_config *mc, const struct meta *m);
 
 /* Heads of global layers; needs n_layers, n_q and windowed. */

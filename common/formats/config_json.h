@@ -47,6 +47,11 @@ MUST_CHECK enum status config_modernbert_read(struct model_config *mc, const str
 enum { DELTA_HEADS = 1 << 12, DELTA_HEAD = 1 << 10, DELTA_TAPS = 16, DELTA_STATE = 1 << 26 };
 MUST_CHECK enum status config_delta_check(const struct model_config *mc);
 MUST_CHECK enum status config_delta_read(struct model_config *mc, const struct cJSON *root);
+/* Of arch->one_part (Nemotron-H): n_layers and what each of them is; then, of the experts, all but the numbers that
+ * num_experts and num_experts_per_tok say; then the keys that must agree with others, needs eps and d_head. */
+MUST_CHECK enum status config_blocks_read(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_blocks_experts(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_blocks_check(const struct model_config *mc, const struct cJSON *root);
 /* The same of Mamba-2, and which layers have RoPE. */
 MUST_CHECK enum status config_mamba_read(struct model_config *mc, const struct cJSON *root);
 

@@ -30,6 +30,10 @@ enum key_use {
     READ_DELTA,
     READ_MAMBA,
     READ_BESIDE,
+    READ_MAMBA_SIZES, /* by the names of Granite 4, Falcon-H1 and Bamba */
+    READ_ONE_PART,    /* Nemotron-H */
+    READ_ATTENTION_LIST,
+    READ_FIRST_DENSE,
     READ_EMBED_FACTOR,
     READ_EXPERTS_OPTION,
     READ_POSITION_TYPE,

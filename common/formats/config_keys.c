@@ -15,9 +15,10 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_ALWAYS:
         return true;
     case READ_NAMED:
-        return config_is_named(row->key, arch);
+        return config_is_named(row->key, arch) ||
+               (arch->one_part && strcmp(row->key, "rms_norm_eps") == 0);
     case READ_HEADS:
-        return !arch->names;
+        return !arch->names || arch->names->kv_heads;
     case READ_ROPE:
         return !arch->tensor[TN_POSITIONS].name;
     case READ_ROTARY_PCT:
@@ -40,15 +41,18 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_SIZED_EXPERTS:
         return arch->experts == EXPERTS_QWEN || arch->experts == EXPERTS_SHARED ||
                arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD ||
-               arch->experts == EXPERTS_BESIDE;
+               arch->experts == EXPERTS_BESIDE || arch->experts == EXPERTS_BLOCKS;
     case READ_EXPERTS_BESIDE:
         return arch->experts == EXPERTS_BESIDE;
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
                arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED &&
                arch->experts != EXPERTS_BESIDE && arch->experts != EXPERTS_OPTION;
-    case READ_GROUPS:
+    case READ_FIRST_DENSE:
         return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
+    case READ_GROUPS:
+        return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD ||
+               arch->experts == EXPERTS_BLOCKS;
     case READ_METHOD:
         return arch->experts == EXPERTS_METHOD;
     case READ_LATENT:
@@ -62,7 +66,7 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_USE_BIAS:
         return arch->use_bias_option;
     case READ_EXTRA_LAYERS:
-        return arch->extra_layers;
+        return arch->extra_layers || arch->one_part;
     case READ_PATTERN:
         return arch->window == WINDOW_PATTERN && arch->default_pattern > 0 && !arch->global_heads;
     case READ_CAPS:
@@ -81,6 +85,12 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->mamba;
     case READ_BESIDE:
         return arch->beside;
+    case READ_MAMBA_SIZES:
+        return arch->mamba && !arch->one_part;
+    case READ_ONE_PART:
+        return arch->one_part;
+    case READ_ATTENTION_LIST:
+        return arch->partial_layers;
     case READ_EMBED_FACTOR:
         return arch->multipliers || arch->beside;
     case READ_EXPERTS_OPTION:

@@ -28,6 +28,29 @@ static enum status read_layers(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* Bamba's attn_layer_indices. */
+static enum status read_attention_list(struct model_config *mc, const cJSON *root)
+{
+    const cJSON *list = json_member(root, "attn_layer_indices"), *item;
+    int32_t i = 0, rotated = mc->d_head / 2;
+    memset(mc->delta, true, (size_t)mc->n_layers * sizeof *mc->delta);
+    if (list && !cJSON_IsArray(list))
+        FAIL(ST_FORMAT, "attn_layer_indices is no list");
+    cJSON_ArrayForEach(item, list)
+    {
+        uint64_t layer;
+        if (!json_is_u53(item, &layer) || layer >= (uint64_t)mc->n_layers)
+            FAIL(ST_RANGE, "attn_layer_indices[%d] is no layer (0 .. %d)", i, mc->n_layers - 1);
+        mc->delta[layer] = false;
+        i++;
+    }
+    TRY(json_i32(root, "attn_rotary_emb", 1, 1 << 16, &rotated));
+    if (rotated != mc->d_head / 2)
+        FAIL(ST_UNSUPPORTED, "attn_rotary_emb %d: %s rotates half of a head of %d", rotated,
+             mc->arch->name, mc->d_head);
+    return ST_OK;
+}
+
 /* [least, greatest] of a step.  transformers saves infinity as {"__float__": "Infinity"}. */
 static enum status read_limit(struct model_config *mc, const cJSON *root)
 {
@@ -54,6 +77,55 @@ static enum status read_limit(struct model_config *mc, const cJSON *root)
     return ST_OK;
 }
 
+/* The names of the sizes. */
+static const struct mamba_names {
+    const char *heads, *head, *groups, *state, *taps, *bias;
+} usual = {"mamba_n_heads", "mamba_d_head", "mamba_n_groups",
+           "mamba_d_state", "mamba_d_conv", "mamba_conv_bias"},
+  nemotron = {"mamba_num_heads", "mamba_head_dim", "n_groups",
+              "ssm_state_size",  "conv_kernel",    "use_conv_bias"};
+
+/* The sizes that are said alike. */
+static enum status read_sizes(struct model_config *mc, const cJSON *root,
+                              const struct mamba_names *n)
+{
+    mc->n_delta_v = 128;
+    mc->delta_taps = 4;
+    mc->conv_bias = true;
+    TRY(json_i32(root, n->heads, 1, DELTA_HEADS, &mc->n_delta_v));
+    TRY(json_i32(root, n->groups, 1, DELTA_HEADS, &mc->n_delta_k));
+    TRY(json_i32(root, n->state, 1, DELTA_HEAD, &mc->d_delta_k));
+    TRY(json_i32(root, n->taps, 2, DELTA_TAPS, &mc->delta_taps));
+    TRY(json_bool(root, n->bias, &mc->conv_bias));
+    if (mc->n_delta_v % mc->n_delta_k)
+        FAIL(ST_RANGE, "%s %d cannot share %s %d groups evenly", n->heads, mc->n_delta_v, n->groups,
+             mc->n_delta_k);
+    return ST_OK;
+}
+
+/* Nemotron-H's.  Its class takes the least step from time_step_min, which stands for time_step_limit's first number. */
+static enum status read_nemotron(struct model_config *mc, const cJSON *root)
+{
+    const char *act = "silu";
+    mc->n_delta_k = 8;
+    mc->d_delta_k = 128;
+    mc->d_delta_v = 64;
+    mc->state_norm = true;
+    TRY(read_sizes(mc, root, &nemotron));
+    TRY(json_i32(root, nemotron.head, 1, DELTA_HEAD, &mc->d_delta_v));
+    TRY(json_string(root, "mamba_hidden_act", &act));
+    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
+        FAIL(ST_UNSUPPORTED, "mamba_hidden_act \"%.40s\" is not supported (silu is)", act);
+    TRY(read_limit(mc, root));
+    if (mc->dt_min != 0 || !isinf(mc->dt_max))
+        FAIL(ST_UNSUPPORTED,
+             "time_step_limit [%g, %g]: in %s only [0, Infinity] is supported, its least step is "
+             "time_step_min",
+             mc->dt_min, mc->dt_max, mc->arch->name);
+    mc->dt_min = 0.001;
+    return json_double(root, "time_step_min", 0, 1e6, &mc->dt_min);
+}
+
 /* Falcon-H1 says the channels; null: they follow as Granite's. */
 static enum status read_inner(struct model_config *mc, const cJSON *root, int64_t *inner)
 {
@@ -74,20 +146,13 @@ static enum status read_inner(struct model_config *mc, const cJSON *root, int64_
 /* Defaults are those of the transformers classes; mamba_d_head "auto" follows from the others. */
 static enum status read_heads(struct model_config *mc, const cJSON *root)
 {
-    const cJSON *head = json_member(root, "mamba_d_head");
+    const cJSON *head = json_member(root, usual.head);
     int32_t expand = 2;
     int64_t inner;
-    mc->n_delta_v = 128;
     mc->n_delta_k = 1;
     mc->d_delta_k = 256;
-    mc->delta_taps = 4;
-    mc->conv_bias = true;
-    TRY(json_i32(root, "mamba_n_heads", 1, DELTA_HEADS, &mc->n_delta_v));
-    TRY(json_i32(root, "mamba_n_groups", 1, DELTA_HEADS, &mc->n_delta_k));
-    TRY(json_i32(root, "mamba_d_state", 1, DELTA_HEAD, &mc->d_delta_k));
-    TRY(json_i32(root, "mamba_d_conv", 2, DELTA_TAPS, &mc->delta_taps));
+    TRY(read_sizes(mc, root, &usual));
     TRY(json_i32(root, "mamba_expand", 1, 1 << 10, &expand));
-    TRY(json_bool(root, "mamba_conv_bias", &mc->conv_bias));
     inner = (int64_t)expand * mc->hidden;
     TRY(read_inner(mc, root, &inner));
     if (inner % mc->n_delta_v || inner / mc->n_delta_v > DELTA_HEAD)
@@ -97,13 +162,10 @@ static enum status read_heads(struct model_config *mc, const cJSON *root)
     mc->d_delta_v = (int32_t)(inner / mc->n_delta_v);
     int32_t said = mc->d_delta_v;
     if (!cJSON_IsString(head) || strcmp(head->valuestring, "auto") != 0)
-        TRY(json_i32(root, "mamba_d_head", 1, DELTA_HEAD, &said));
+        TRY(json_i32(root, usual.head, 1, DELTA_HEAD, &said));
     if (said != mc->d_delta_v)
         FAIL(ST_RANGE, "mamba_d_head is %d: %d heads of it are not the %lld channels", said,
              mc->n_delta_v, (long long)inner);
-    if (mc->n_delta_v % mc->n_delta_k)
-        FAIL(ST_RANGE, "mamba_n_heads %d cannot share mamba_n_groups %d groups evenly",
-             mc->n_delta_v, mc->n_delta_k);
     return read_limit(mc, root);
 }
 
@@ -161,16 +223,20 @@ static enum status read_factors(struct model_config *mc, const cJSON *root)
 
 enum status config_mamba_read(struct model_config *mc, const cJSON *root)
 {
-    if (mc->act != MODEL_SILU)
+    if (mc->act != MODEL_SILU && !mc->arch->one_part)
         FAIL(ST_UNSUPPORTED, "hidden_act: %s is supported with silu alone", mc->arch->name);
     if (mc->arch->beside) {
         memset(mc->delta, true, (size_t)mc->n_layers * sizeof *mc->delta);
         TRY(read_factors(mc, root));
+    } else if (mc->arch->partial_layers) {
+        TRY(read_attention_list(mc, root));
+    } else if (mc->arch->one_part) { /* config_blocks_read has read them */
+        TRY(config_blocks_check(mc, root));
     } else {
         TRY(read_layers(mc, root));
     }
     if (model_n_delta(mc))
-        TRY(read_heads(mc, root));
+        TRY(mc->arch->one_part ? read_nemotron(mc, root) : read_heads(mc, root));
     if (mc->arch->position_type)
         TRY(read_positions(mc, root));
     return config_delta_check(mc);

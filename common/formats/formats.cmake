@@ -18,6 +18,7 @@ add_library(ingot_formats STATIC
   formats/config_quant_parts.c
   formats/config_integers.c
   formats/config_compressed.c
+  formats/config_blocks.c
   formats/config_floats.c
   formats/config_fields.c
   formats/config_keys.c

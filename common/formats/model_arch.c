@@ -360,8 +360,6 @@ static const struct refusal {
     {"Lfm2ForCausalLM", "its layers of short convolutions are not computed"},
     {"Lfm2MoeForCausalLM", "its layers of short convolutions are not computed"},
     {"RwkvForCausalLM", "it has no layer with attention"},
-    {"NemotronHForCausalLM", "its layers have attention, Mamba-2 or a feed-forward alone"},
-    {"BambaForCausalLM", "of the hybrids with Mamba-2 Granite 4 and Falcon-H1 are"},
     {"Llama4ForCausalLM", "its attention in chunks of the context is not computed"},
     {"Llama4ForConditionalGeneration", "its attention in chunks of the context is not computed"},
     {"mamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
@@ -372,8 +370,6 @@ static const struct refusal {
     {"lfm2moe", "its layers of short convolutions are not computed"},
     {"rwkv6", "it has no layer with attention"},
     {"rwkv7", "it has no layer with attention"},
-    {"nemotron_h", "its layers have attention, Mamba-2 or a feed-forward alone"},
-    {"nemotron_h_moe", "its layers have attention, Mamba-2 or a feed-forward alone"},
     {"llama4", "its attention in chunks of the context is not computed"},
 };
 

@@ -129,17 +129,26 @@ static enum status check_embed_size(const struct model_config *mc, const cJSON *
     return ST_OK;
 }
 
+/* Nemotron-H's list of layers says their number. */
+static enum status read_n_layers(struct model_config *mc, const cJSON *root)
+{
+    const char *name = config_names_of(mc->arch)->layers;
+    if (mc->arch->one_part)
+        return config_blocks_read(mc, root);
+    TRY(json_need(root, name));
+    return json_i32(root, name, 1, MAX_LAYERS, &mc->n_layers);
+}
+
 static enum status read_sizes(struct model_config *mc, const cJSON *root)
 {
     const struct config_names *names = config_names_of(mc->arch);
-    const char *const needed[] = {names->hidden, names->layers, names->heads, "vocab_size",
-                                  names->positions};
+    const char *const needed[] = {names->hidden, names->heads, "vocab_size", names->positions};
     const int32_t big = 1 << 24;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
         TRY(json_need(root, needed[i]));
     TRY(json_i32(root, names->hidden, 1, big, &mc->hidden));
     TRY(read_ffn(mc, root));
-    TRY(json_i32(root, names->layers, 1, MAX_LAYERS, &mc->n_layers));
+    TRY(read_n_layers(mc, root));
     TRY(json_i32(root, "vocab_size", 1, big, &mc->vocab));
     TRY(read_positions(mc, root));
     TRY(json_i32(root, names->heads, 1, 1 << 16, &mc->n_q));
@@ -263,7 +272,7 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         {"silu", MODEL_SILU},          {"swish", MODEL_SILU},
         {"gelu", MODEL_GELU},          {"gelu_pytorch_tanh", MODEL_GELU_TANH},
         {"gelu_new", MODEL_GELU_TANH}, {"gelu_fast", MODEL_GELU_TANH},
-        {"relu", MODEL_RELU},
+        {"relu", MODEL_RELU},          {"relu2", MODEL_RELU2},
     };
     const struct config_names *names = config_names_of(mc->arch);
     const char *name =
@@ -280,8 +289,8 @@ static enum status read_act(struct model_config *mc, const cJSON *root)
         }
     }
     FAIL(ST_UNSUPPORTED,
-         "%s \"%.40s\" is not supported (silu, gelu, gelu_pytorch_tanh, gelu_new, gelu_fast and "
-         "relu are)",
+         "%s \"%.40s\" is not supported (silu, gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, "
+         "relu and relu2 are)",
          key, name);
 }
 
@@ -550,7 +559,7 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
                           : read_window(mc, root));
     if (mc->arch->global_heads)
         TRY(config_global_read(mc, root));
-    if (!mc->n_positions)
+    if (!mc->n_positions && !mc->arch->one_part)
         TRY(config_rope_read(mc, root));
     if (mc->arch->latent)
         TRY(config_latent_scale(mc, root));

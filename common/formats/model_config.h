@@ -19,7 +19,8 @@
 
 enum { MAX_LAYERS = 512, MAX_ROPE_PAIRS = 256 };
 
-enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU }; /* GELU: the erf form */
+/* GELU: the erf form; RELU2: the square of ReLU */
+enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU, MODEL_RELU2 };
 
 /* An axis of a tensor.  Sizes: model_axis(). */
 enum axis {
@@ -196,6 +197,8 @@ enum expert_rule {
                        norm_topk_prob, n_group, topk_group, routed_scaling_factor */
     EXPERTS_BESIDE, /* enable_moe_block: every layer, beside its dense feed-forward; num_experts,
                        top_k_experts, moe_intermediate_size; weights renormalised */
+    EXPERTS_BLOCKS, /* of arch->one_part: the layers that the list of layers says; n_routed_experts, moe_intermediate_size,
+                       moe_shared_expert_intermediate_size, norm_topk_prob, n_group, topk_group, routed_scaling_factor */
     EXPERTS_METHOD, /* the same with topk_method, which says whether there are groups, and without
                        norm_topk_prob */
 };
@@ -228,6 +231,7 @@ struct config_names {
     const char *hidden, *ffn, *layers, *heads, *positions, *act, *eps; /* eps NULL: not said */
     const char *embed; /* size of the embedding's rows, which must be hidden's; NULL: not said */
     const char *act_default;
+    bool kv_heads;       /* num_key_value_heads and head_dim are said too */
     int32_t ffn_default; /* times hidden, where ffn is not there; 0: it must be */
 };
 
@@ -260,8 +264,13 @@ struct arch {
     bool decay_value; /* of delta: the file has -e^A_log, and the convolution as a matrix */
     bool
         delta; /* layers of gated delta nets or Mamba-2; attention has TN_Q_GATE where its name is there */
-    bool mamba;         /* of delta: Mamba-2 */
-    bool beside;        /* of mamba: attention beside it in every layer, and struct layer_factors */
+    bool mamba;  /* of delta: Mamba-2 */
+    bool beside; /* of mamba: attention beside it in every layer, and struct layer_factors */
+    /* of mamba: a layer is Mamba-2, attention without RoPE, or a feed-forward, dense or of experts, and has one norm
+     * (TN_ATTN_NORM); experts and feed-forwards have no gate */
+    bool one_part;
+    /* of mamba: "attn_layer_indices"; half of a head is rotated ("attn_rotary_emb") */
+    bool partial_layers;
     bool position_type; /* "position_embedding_type": RoPE with "rope" alone */
     bool latent;        /* latent attention: kv_lora_rank, q_lora_rank and the heads' sizes */
     bool derived_value; /* of latent: "v_head_dim" is D / Hq where the file does not say it */
@@ -410,6 +419,7 @@ struct model_config {
     int32_t d_value;         /* of its values */
     bool delta
         [MAX_LAYERS]; /* which layers are gated delta nets or Mamba-2; the others have attention */
+    bool feeds[MAX_LAYERS];       /* of arch->one_part: layers that are a feed-forward */
     int32_t n_delta_k, n_delta_v; /* their key and value heads; 0: there is no such layer */
     int32_t d_delta_k, d_delta_v; /* sizes of these */
     int32_t delta_taps;           /* of their convolution */
@@ -533,6 +543,7 @@ bool model_has_bias(const struct model_config *mc, enum tensor_id id);
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer);
 /* Layers that are gated delta nets or Mamba-2; those with attention, and so with KV. */
 int32_t model_n_delta(const struct model_config *mc);
+bool model_attends(const struct model_config *mc, int32_t layer);
 int32_t model_n_attention(const struct model_config *mc);
 /* Where the rows of id are in a tensor that is stored group after group of `rows` rows: those of a group from `at` on,
  * n of them.  False: it is not stored so. */

@@ -95,9 +95,17 @@ int32_t model_n_delta(const struct model_config *mc)
     return n;
 }
 
+bool model_attends(const struct model_config *mc, int32_t layer)
+{
+    return mc->arch->beside || (!mc->delta[layer] && !mc->feeds[layer]);
+}
+
 int32_t model_n_attention(const struct model_config *mc)
 {
-    return mc->arch->beside ? mc->n_layers : mc->n_layers - model_n_delta(mc);
+    int32_t n = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n += model_attends(mc, i);
+    return n;
 }
 
 static bool of_attention(enum tensor_id id)
@@ -143,8 +151,7 @@ static bool has_kind(const struct model_config *mc, enum tensor_id id, int32_t l
         return mc->delta[layer];
     if (of_global(id))
         return model_is_global(mc, layer);
-    bool attends = mc->arch->beside || !mc->delta[layer];
-    return !of_attention(id) || (attends && !model_is_global(mc, layer));
+    return !of_attention(id) || (model_attends(mc, layer) && !model_is_global(mc, layer));
 }
 
 static bool any_layer_has_kind(const struct model_config *mc, enum tensor_id id)
@@ -186,12 +193,28 @@ bool model_has_dense_beside(const struct model_config *mc)
     return mc->n_experts > 0 && mc->arch->experts == EXPERTS_BESIDE;
 }
 
+/* Has the layer a dense feed-forward? */
+static bool has_dense(const struct model_config *mc, int32_t layer)
+{
+    if (mc->arch->one_part && !mc->feeds[layer])
+        return false;
+    return !mc->sparse[layer] || model_has_dense_beside(mc);
+}
+
+static bool any_layer_has_dense(const struct model_config *mc)
+{
+    bool any = false;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        any = any || has_dense(mc, i);
+    return any;
+}
+
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
 {
     bool shares = model_kv_layer(mc, layer) != layer, wide = shares && mc->wide_ffn > 0;
     if (of_experts(id) && !mc->sparse[layer])
         return false;
-    if (of_dense_ffn(id) && ((mc->sparse[layer] && !model_has_dense_beside(mc)) || wide))
+    if (of_dense_ffn(id) && (!has_dense(mc, layer) || wide))
         return false;
     if ((of_wide_ffn(id) && !wide) || (of_kv(id) && shares))
         return false;
@@ -211,7 +234,7 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
     if (of_experts(id))
         return model_n_sparse(mc) > 0;
     if (of_dense_ffn(id))
-        return model_n_sparse(mc) < mc->n_layers || model_has_dense_beside(mc);
+        return any_layer_has_dense(mc);
     if (of_wide_ffn(id))
         return mc->wide_ffn > 0;
     if (of_inputs(id))

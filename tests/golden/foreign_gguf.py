@@ -7,7 +7,7 @@ distribution of the PyPI package llama-cpp-python has one as vendor/llama.cpp). 
 converter's requirements.  Writes gguf/NAME.gguf beside this file, for every fixture in NAMES or those named.
 
 The converter runs unchanged but for its vocabulary: it knows tokenizers by the hash of what they encode, and the
-fixtures have no tokenizer. It gets config.json of GPT-NeoX and Granite 4 as it is, because transformers 5 renames a key
+fixtures have no tokenizer. It gets config.json of GPT-NeoX, Granite 4 and Nemotron-H as it is, because transformers 5 renames a key
 or a value that the converter reads, and GPT-2's weights without the causal masks, of which this version knows no name.
 """
 
@@ -26,7 +26,7 @@ NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", 
          "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16", "gemma4", "gemma4-values-bf16",
          "gemma4-vision", "gemma4-inputs", "gemma4-inputs-bf16", "gemma4-moe", "gemma4-moe-bf16", "olmo2", "olmoe", "qwen2moe",
          "seed-oss", "ernie45", "cohere", "cohere2", "glm4moe", "dots1", "minimax-m2", "granite-hybrid",
-         "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate"]
+         "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate", "nemotron-h", "nemotron-h-moe"]
 
 
 def folder(name, into):
@@ -59,7 +59,7 @@ def convert(name):
                 cls.set_vocab = lambda self: None
         if hasattr(base, "no_mtp"):  # the fixtures have no layers that predict further tokens
             base.no_mtp = True
-        if hparams["model_type"] in ("gpt_neox", "granitemoehybrid"):
+        if hparams["model_type"] in ("gpt_neox", "granitemoehybrid", "nemotron_h"):
             hparams = json.loads((source / "config.json").read_text())
         out = HERE / "gguf" / f"{name}.gguf"
         out.parent.mkdir(exist_ok=True)

@@ -453,7 +453,7 @@ def split_experts(name, value, dtype):
     """One tensor for each matrix of each expert, as published."""
     out, prefix = {}, name[:name.rindex(".") + 1]
     for i, each in enumerate(torch.from_numpy(value).to(dtype)):
-        parts = {"down_proj": each}
+        parts = {name[len(prefix):]: each}
         if name.endswith("gate_up_proj"):
             gate, up = each.chunk(2)
             parts = {"gate_proj": gate, "up_proj": up}
@@ -505,6 +505,7 @@ def write(directory, r, rng):
     gemma, delta = (r["config"]["model_type"].startswith(x) for x in ("gemma", "qwen3_"))
     delta = delta and r["config"]["model_type"] != "qwen3_moe"
     mixtral = r["config"]["model_type"] == "minimax_m2"
+    nemotron = r["config"]["model_type"] == "nemotron_h"
     scaled = gemma or bool({"embedding_multiplier", "scale_emb"} & r["config"].keys())
     tensors, stored = {}, {}
     for name, p in model.state_dict().items():
@@ -515,7 +516,9 @@ def write(directory, r, rng):
             stored |= packed
             continue
         value = draw(name, tuple(p.shape), scaled, rng)
-        if name.split(".mlp.experts.")[-1] in ("gate_up_proj", "down_proj") and not (
+        if nemotron:
+            name = name.replace("model.", "backbone.", 1)
+        if name.replace(".mixer.", ".mlp.").split(".mlp.experts.")[-1] in ("gate_up_proj", "up_proj", "down_proj") and not (
                 r["config"]["model_type"].startswith(("gpt_oss", "qwen3_5"))):
             experts = split_experts(name, value, DTYPES[r["dtype"]])
             tensors |= {mixtral_name(k) if mixtral else k: v for k, v in experts.items()}

@@ -28,7 +28,8 @@ FACTORS = [{"attention_multiplier": 0.4}, {"embedding_multiplier": 1.0}, {"resid
 
 
 def mixers(model):
-    return [layer.mamba for layer in model.model.layers if getattr(layer, "mamba", None) is not None]
+    found = [getattr(layer, "mamba", getattr(layer, "mixer", None)) for layer in model.model.layers]
+    return [m for m in found if hasattr(m, "A_log")]
 
 
 def without_skip(model):
@@ -58,7 +59,16 @@ def without_gate(model):
         m.norm.forward = lambda x, gate=None, norm=norm: type(norm).forward(norm, x)
 
 
-PATCHES = {f.__name__: f for f in (without_skip, without_conv_bias, one_norm, one_norm_h1, without_gate)}
+def without_route_bias(model):
+    for name, p in model.named_buffers():
+        if "correction" in name:
+            p.fill_(0.0)
+    for name, p in model.named_parameters():
+        if "correction" in name:
+            p.fill_(0.0)
+
+
+PATCHES = {f.__name__: f for f in (without_skip, without_conv_bias, one_norm, one_norm_h1, without_gate, without_route_bias)}
 
 FALCON = mf.BASE | MAMBA | {
     "architectures": ["FalconH1ForCausalLM"], "model_type": "falcon_h1", "hidden_act": "silu", "head_dim": 16,
@@ -73,6 +83,22 @@ ONES = [{k: 1.0} for k in ("lm_head_multiplier", "embedding_multiplier", "key_mu
                            "attention_out_multiplier", "ssm_in_multiplier", "ssm_out_multiplier")]
 LISTS = [{"mlp_multipliers": [1.0, 1.3]}, {"mlp_multipliers": [0.7, 1.0]}] + [
     {"ssm_multipliers": [1.0 if i == k else x for i, x in enumerate(FALCON["ssm_multipliers"])]} for k in range(5)]
+BAMBA = mf.BASE | MAMBA | {
+    "architectures": ["BambaForCausalLM"], "model_type": "bamba", "hidden_act": "silu", "rope_theta": 500.0, "rope_scaling": None,
+    "attention_bias": False, "mlp_bias": False, "attention_dropout": 0.0, "attn_layer_indices": [1, 3], "attn_rotary_emb": 4,
+    "num_logits_to_keep": 1, "z_loss_coefficient": 0.0, "pad_token_id": 0, "tie_word_embeddings": False}
+NEMOTRON = {k: v for k, v in mf.BASE.items() if k != "rms_norm_eps"} | {
+    "architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", "hybrid_override_pattern": "M-M*-M",
+    "num_hidden_layers": 6, "head_dim": 16, "attention_bias": False, "attention_dropout": 0.0, "hidden_dropout": 0.0,
+    "mlp_bias": False, "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu", "mamba_num_heads": 8, "mamba_head_dim": 8,
+    "mamba_proj_bias": False, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, "use_conv_bias": True, "chunk_size": 16,
+    "expand": 2, "time_step_min": 0.001, "time_step_max": 0.1, "time_step_floor": 1e-4, "time_step_limit": [0.0, float("inf")],
+    "layer_norm_epsilon": 1e-5, "residual_in_fp32": False, "rescale_prenorm_residual": True, "use_bias": False,
+    "use_mamba_kernels": True, "num_logits_to_keep": 1, "sliding_window": None, "pad_token_id": 0, "tie_word_embeddings": False,
+    "auto_map": {"AutoConfig": "configuration_nemotron_h.NemotronHConfig"}}
+MOE = {"hybrid_override_pattern": "MEM*E", "num_hidden_layers": 5, "n_routed_experts": 6, "num_experts_per_tok": 2,
+       "n_shared_experts": 1, "moe_intermediate_size": 20, "moe_shared_expert_intermediate_size": 28, "n_group": 1,
+       "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5, "moe_shared_expert_overlap": True}
 
 ROWS = [
     mf.row("granite-hybrid", GRANITE, FACTORS + [
@@ -96,6 +122,28 @@ ROWS = [
            ["one_norm_h1", {"mamba_norm_before_gate": False}], dtype="bfloat16", seed=2304),
     mf.row("falcon-h1-gate", FALCON | {"mamba_rms_norm": True, "mamba_norm_before_gate": False, "num_hidden_layers": 2},
            ["one_norm_h1", {"mamba_norm_before_gate": True}], seed=2305),
+    # a rotated half of each head, attention in two layers
+    mf.row("bamba", BAMBA, [{"rope_theta": 10000.0}, {"time_step_limit": [0.0, 0.3]},
+                            "without_skip", "without_conv_bias", "without_gate", {"rms_norm_eps": 0.1}], seed=2310),
+    # 6 heads in 3 groups, which 4 ranks share; biases of attention and feed-forward
+    mf.row("bamba-groups-bf16", BAMBA | {
+        "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 3, "mamba_d_state": 20, "mamba_d_conv": 3, "mamba_expand": 3,
+        "mamba_conv_bias": False, "attention_bias": True, "mlp_bias": True, "attn_layer_indices": [1],
+        "tie_word_embeddings": True}, ["one_norm", "without_skip", {"rope_theta": 10000.0}], dtype="bfloat16", seed=2311),
+    mf.row("nemotron-h", NEMOTRON, ["without_skip", "without_conv_bias", "without_gate", "one_norm", {"mlp_hidden_act": "relu"},
+                                    {"layer_norm_epsilon": 0.1}], seed=2312),
+    mf.row("nemotron-h-moe", NEMOTRON | MOE, [
+        {"num_experts_per_tok": 1}, {"norm_topk_prob": False}, {"routed_scaling_factor": 1.0}, {"mlp_hidden_act": "relu"},
+        "without_route_bias"], seed=2313),
+    # all kinds of layers by their names, as transformers 5 saves them; 6 heads in 3 groups, which 4 ranks share
+    mf.row("nemotron-h-groups-bf16", {k: v for k, v in (NEMOTRON | MOE).items() if k not in (
+        "hybrid_override_pattern", "num_hidden_layers")} | {
+        "layers_block_type": ["moe", "linear_attention", "mlp", "full_attention", "linear_attention"], "n_group": 4,
+        "topk_group": 2, "n_routed_experts": 8, "num_experts_per_tok": 3, "mamba_num_heads": 6, "mamba_head_dim": 12,
+        "n_groups": 3, "ssm_state_size": 20, "conv_kernel": 3, "use_conv_bias": False, "time_step_min": 0.3,
+        "mlp_hidden_act": "silu", "norm_topk_prob": False}, [
+        {"topk_group": 4}, {"n_group": 2}, {"time_step_min": 0.001}, {"norm_topk_prob": True}, {"mlp_hidden_act": "relu2"},
+        "one_norm", "without_route_bias"], dtype="bfloat16", seed=2314),
 ]
 
 

@@ -30,6 +30,8 @@ const char *config_base(const char *arch)
                        : strstr(arch, "SmolLM3")     ? "smollm3"
                        : strstr(arch, GRANITE4)      ? "granitemoehybrid"
                        : strstr(arch, FALCONH1)      ? "falcon_h1"
+                       : strstr(arch, BAMBA)         ? "bamba"
+                       : strstr(arch, NEMOTRONH)     ? "nemotron_h"
                        : strstr(arch, "GraniteMoe")  ? "granitemoe"
                        : strstr(arch, "Granite")     ? "granite"
                        : strstr(arch, "Glm4")        ? "glm4"
@@ -50,6 +52,13 @@ const char *config_base(const char *arch)
               "\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
               "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_type\":"
               "\"default\",\"rope_theta\":1e4}}"
+        : strstr(arch, BAMBA)
+            ? ",\"mamba_n_heads\":8,\"mamba_d_state\":16,\"attn_layer_indices\":[1]"
+        : strstr(arch, NEMOTRONH)
+            ? ",\"hybrid_override_pattern\":\"ME*-\",\"head_dim\":16,\"mamba_num_heads\":8,"
+              "\"mamba_head_dim\":8,\"n_groups\":2,\"ssm_state_size\":16,"
+              "\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+              "\"moe_shared_expert_intermediate_size\":40"
         : strstr(arch, FALCONH1)
             ? ",\"mamba_d_ssm\":64,\"mamba_n_heads\":8,\"mamba_d_head\":8,\"mamba_d_state\":16"
         : strstr(arch, GRANITE4)
@@ -85,8 +94,9 @@ const char *config_base(const char *arch)
              "%s%s%s}",
              arch, type, strstr(arch, "Glm4MoeLite") ? "" : "\"num_key_value_heads\":2,",
              strstr(arch, "Cohere2") || strstr(arch, "Starcoder2") ? "" : "\"rms_norm_eps\":1e-05,",
-             strstr(arch, "Gemma4") ? "\"hidden_activation\":\"gelu_pytorch_tanh\""
-                                    : "\"hidden_act\":\"silu\"",
+             strstr(arch, "Gemma4")    ? "\"hidden_activation\":\"gelu_pytorch_tanh\""
+             : strstr(arch, NEMOTRONH) ? "\"mlp_hidden_act\":\"relu2\""
+                                       : "\"hidden_act\":\"silu\"",
              experts);
     return text;
 }

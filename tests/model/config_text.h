@@ -15,6 +15,8 @@
 #define GEMMA4 "Gemma4ForCausalLM"
 #define GRANITE4 "GraniteMoeHybridForCausalLM"
 #define FALCONH1 "FalconH1ForCausalLM"
+#define BAMBA "BambaForCausalLM"
+#define NEMOTRONH "NemotronHForCausalLM"
 #define PHI3 "Phi3ForCausalLM"
 #define MINISTRAL3 "Ministral3ForCausalLM"
 

@@ -135,6 +135,11 @@ const char *const golden_names[] = {
     "falcon-h1",
     "falcon-h1-norm-bf16",
     "falcon-h1-gate",
+    "bamba",
+    "bamba-groups-bf16",
+    "nemotron-h",
+    "nemotron-h-moe",
+    "nemotron-h-groups-bf16",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

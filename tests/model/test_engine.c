@@ -75,6 +75,9 @@ static struct model_row models[] = {
     {"granite-hybrid", DT_F32},
     {"falcon-h1", DT_F32},
     {"granite-hybrid-groups-bf16", DT_BF16},
+    {"bamba", DT_F32},
+    {"nemotron-h-moe", DT_F32},
+    {"nemotron-h-groups-bf16", DT_BF16},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)

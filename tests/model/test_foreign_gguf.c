@@ -89,6 +89,8 @@ static const char *const foreign[] = {
     "granite-hybrid-dense",
     "falcon-h1",
     "falcon-h1-gate",
+    "nemotron-h",
+    "nemotron-h-moe",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -155,6 +157,8 @@ Test(foreign_gguf, mamba_of_wrong_sizes)
             "ssm.inner_size 97 are no 8 heads");
     refused("granite-hybrid", "granitehybrid.ssm.group_count", 3, ST_RANGE,
             "ssm.time_step_rank 8 is no multiple of ssm.group_count 3");
+    refused("granite-hybrid", "granitehybrid.rope.dimension_count", 4, ST_UNSUPPORTED,
+            "files of Bamba have the rows of q and k in another order");
     refused("granite-hybrid", "granitehybrid.ssm.conv_kernel", 99, ST_RANGE, "ssm.conv_kernel");
     refused("granite-hybrid", "granitehybrid.ssm.state_size", 1 << 20, ST_RANGE, "ssm.state_size");
 }
@@ -283,6 +287,11 @@ static const char *why_not(const char *name)
         {"falcon-h1", "FalconH1ForCausalLM has no architecture in GGUF"},
         {"falcon-h1-norm-bf16", "FalconH1ForCausalLM has no architecture in GGUF"},
         {"falcon-h1-gate", "FalconH1ForCausalLM has no architecture in GGUF"},
+        {"bamba", "BambaForCausalLM has no architecture in GGUF"},
+        {"bamba-groups-bf16", "BambaForCausalLM has no architecture in GGUF"},
+        {"nemotron-h", "NemotronHForCausalLM has no architecture in GGUF"},
+        {"nemotron-h-moe", "NemotronHForCausalLM has no architecture in GGUF"},
+        {"nemotron-h-groups-bf16", "NemotronHForCausalLM has no architecture in GGUF"},
         {"gemma4-bias", "GGUF's gemma4 has no name for model.layers.#.self_attn.q_proj.bias"},
         {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
         {"opt", "OPTForCausalLM has no architecture in GGUF"},

@@ -171,6 +171,10 @@ Test(tp, mamba_layers)
     all_worlds(golden_dir("granite-hybrid-groups-bf16"), 4, DT_F32);
     all_worlds(golden_dir("falcon-h1"), 4, DT_F32); /* beside attention */
     all_worlds(golden_dir("falcon-h1-norm-bf16"), 4, DT_BF16);
+    all_worlds(golden_dir("bamba-groups-bf16"), 4, DT_F32);
+    all_worlds(golden_dir("nemotron-h"), 4, DT_F32); /* layers of one part */
+    all_worlds(golden_dir("nemotron-h-moe"), 4, DT_BF16);
+    all_worlds(golden_dir("nemotron-h-groups-bf16"), 4, DT_F32);
     snprintf(path, sizeof path, "%s/../../gguf/granite-hybrid.gguf", golden_dir("granite-hybrid"));
     all_worlds(path, 4, DT_F32);
 }

@@ -52,6 +52,12 @@
         .op = &op_moe_limited, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT, \
         __VA_ARGS__                                                                                \
     }
+/* Experts without gates */
+#define UP(T, D, F, E, K, DT, ...)                                                                 \
+    {                                                                                              \
+        .op = &op_moe_up, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,      \
+        .act = ACT_RELU2, __VA_ARGS__                                                              \
+    }
 /* G groups, of which TOP are chosen from */
 #define SIGMOIDS(T, E, K, V, G, TOP)                                                               \
     {                                                                                              \
@@ -205,6 +211,8 @@ const struct op_case op_cases[] = {
     ROWS(op_activate, 9, 1111, .act = ACT_SILU, .variant = 1),
     ROWS(op_activate, 3, 2000, .act = ACT_RELU),
     ROWS(op_activate, 11, 515, .act = ACT_RELU, .variant = 1),
+    ROWS(op_relu2, 3, 2000, .act = ACT_RELU2),
+    ROWS(op_relu2, 11, 515, .act = ACT_RELU2, .variant = 1),
     ROWS(op_add, 0, 16, ),
     ROWS(op_add, 1, 1, ),
     ROWS(op_add, 40, 515, ),
@@ -263,6 +271,9 @@ const struct op_case op_cases[] = {
     LIMITED(1, 1, 1, 4, 1, DT_F32, ),
     LIMITED(37, 48, 21, 5, 2, DT_F32, .n_slices = 4),
     LIMITED(100, 33, 40, 4, 3, DT_BF16, .n_slices = 8),
+    UP(1, 1, 1, 4, 1, DT_F32, ),
+    UP(37, 48, 21, 5, 2, DT_F32, .n_slices = 4),
+    UP(100, 33, 40, 4, 3, DT_BF16, .n_slices = 8),
     SIGMOIDS(0, 8, 2, 0, 0, 0),
     SIGMOIDS(1, 4, 1, 1, 0, 0),
     SIGMOIDS(40, 128, 8, 3, 1, 1),

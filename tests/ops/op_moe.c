@@ -131,9 +131,15 @@ static struct weight_part load_part(char *to, enum dtype t, uint32_t stream, int
     return p;
 }
 
+static bool up_alone(const struct op_case *c)
+{
+    return c->op == &op_moe_up;
+}
+
 static struct weight *load_stack(struct op_env *e, const struct op_case *c, bool down)
 {
-    int32_t rows = down ? c->k : c->n, cols = down ? c->n : c->k, n_parts = down ? 1 : 2;
+    int32_t rows = down ? c->k : c->n, cols = down ? c->n : c->k;
+    int32_t n_parts = down || up_alone(c) ? 1 : 2;
     int32_t n_slices = down && c->n_slices ? c->n_slices : 1;
     size_t part = (size_t)rows * ((size_t)cols * 4 + 1);
     struct weight_src *src = calloc((size_t)c->n_experts, sizeof *src);
@@ -188,7 +194,8 @@ static enum status run_moe(struct backend *be, const struct op_case *c, int32_t 
                            .hidden = c->k,
                            .ffn = c->n,
                            .scale = 1,
-                           .act = c->act};
+                           .act = c->act,
+                           .up_alone = up_alone(c)};
     float *x = in_rows(62, first, n, c->k);
     float *share = malloc(((size_t)(n * c->top_k) + 1) * sizeof *share);
     int32_t *ids = malloc(((size_t)(n * c->top_k) + 1) * sizeof *ids);
@@ -258,7 +265,13 @@ static void add_expert(const struct op_case *c, const double *x, const double *x
             a_err = 1e-6 * (1 + fabs(a));
             u_err += 4 * EPS;
         }
-        a_err += 1.2 * g_err; /* no activation is steeper */
+        if (up_alone(c)) {
+            u = 1;
+            u_err = 0;
+            a_err += 2 * fabs(g) * g_err + g_err * g_err;
+        } else {
+            a_err += 1.2 * g_err; /* no activation is steeper */
+        }
         h[f] = a * u;
         h_err[f] = a_err * fabs(u) + (fabs(a) + a_err) * u_err + 2 * EPS * fabs(h[f]);
         h_err[f] += c->x_eps * (fabs(h[f]) + h_err[f]);
@@ -292,4 +305,5 @@ static void ref_moe(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_moe_ffn = {"moe_ffn", moe_cols, run_moe, ref_moe};
+const struct op op_moe_up = {"moe_ffn up", moe_cols, run_moe, ref_moe};
 const struct op op_moe_limited = {"moe_ffn limited", moe_cols, run_moe, ref_moe};

@@ -1,4 +1,5 @@
 /* Ops over rows: norms, activations, add, gather */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -132,6 +133,10 @@ double ref_act(enum act act, double x, double *err)
     case ACT_RELU:
         *err = 0;
         return x > 0 ? x : 0;
+    case ACT_RELU2:
+        v = x > 0 ? x * x : 0;
+        *err = v > FLT_MAX ? 0 : EPS * v + 0x1p-149; /* one step of a subnormal result */
+        return v > FLT_MAX ? (double)INFINITY : v;
     default:
         v = x / (1 + exp(-z));
         *err += x < 0 ? fabs(z) * 5e-7 : 0;
@@ -219,6 +224,7 @@ static void ref_soft_cap(const struct op_case *c, double *out, double *bound)
 const struct op op_soft_cap = {"soft_cap", cols_k, run_soft_cap, ref_soft_cap};
 
 const struct op op_activate = {"activate", cols_k, run_activate, ref_activate};
+const struct op op_relu2 = {"activate relu2", cols_k, run_activate, ref_activate};
 
 static enum status run_act_mul(struct backend *be, const struct op_case *c, int32_t first,
                                int32_t n, float *out)

@@ -96,6 +96,8 @@ static const struct weight_rule {
     [W_EXPERT_IN_NORM] = {"norm before the experts", true, false, false, 1, {TN_EXPERT_IN_NORM}},
     [W_DENSE_OUT_NORM] = {"norm behind the dense part", true, false, false, 1, {TN_DENSE_OUT_NORM}},
     [W_EXPERT_OUT_NORM] = {"norm behind the experts", true, false, false, 1, {TN_EXPERT_OUT_NORM}},
+    [W_EXPERTS_UP] = {"experts' up", true, false, true, 1, {TN_EXPERT_UP}},
+    [W_SHARED_UP] = {"shared expert's up", true, false, false, 1, {TN_SHARED_UP}},
 };
 
 struct range {
@@ -146,8 +148,10 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
 static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t layer)
 {
     const struct weight_rule *r = &rules[id];
-    if (id == W_UP && mc->arch->tensor[TN_GATE].name)
-        return false;
+    if ((id == W_UP && mc->arch->tensor[TN_GATE].name) ||
+        (id == W_EXPERTS_UP && mc->arch->tensor[TN_EXPERT_GATE].name) ||
+        (id == W_SHARED_UP && mc->arch->tensor[TN_SHARED_GATE].name))
+        return false; /* beside the gate */
     bool q_alone = mc->kv_rank > 0 || model_kv_layer(mc, layer) != layer;
     if (id == W_DELTA_STEP && !mc->arch->mamba)
         return false;

@@ -88,6 +88,8 @@ enum weight_id {
     W_EXPERT_IN_NORM,
     W_DENSE_OUT_NORM,
     W_EXPERT_OUT_NORM,
+    W_EXPERTS_UP, /* a stack, where experts have no gate */
+    W_SHARED_UP,
     W_N
 };
 

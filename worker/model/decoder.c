@@ -76,9 +76,9 @@ static enum status take_kv(struct decoder *m)
         struct layer *l = &m->layer[i];
         if (l->is_delta) {
             TRY(take_states(m, l, &kv));
-            if (!m->mc.arch->beside)
-                continue;
         }
+        if (!model_attends(&m->mc, i))
+            continue;
         /* an encoder's layers share the first one's */
         int32_t from = m->mc.arch->encoder ? 0 : model_kv_layer(&m->mc, i);
         bool own = i == from;
@@ -248,7 +248,7 @@ static void set_layers(struct decoder *m)
         set_delta(m, l, m->mc.delta[i]);
         l->moe = moe_facts(&m->mc, &m->sh);
         l->moe.act = m->act;
-        l->moe.gate_up = l->w[W_EXPERTS_GATE_UP];
+        l->moe.gate_up = l->w[l->moe.up_alone ? W_EXPERTS_UP : W_EXPERTS_GATE_UP];
         l->moe.down = l->w[W_EXPERTS_DOWN];
         l->moe.route_bias = l->w[W_ROUTER_BIAS];
         l->moe.expert_scale = l->w[W_EXPERT_SCALE];
@@ -266,6 +266,8 @@ static enum act act_of(enum model_act a)
         return ACT_GELU_TANH;
     case MODEL_RELU:
         return ACT_RELU;
+    case MODEL_RELU2:
+        return ACT_RELU2;
     default:
         return ACT_SILU;
     }

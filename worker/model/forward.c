@@ -138,8 +138,13 @@ static enum status expert_ffn(struct decoder *m, const struct layer *l, struct v
         return l->moe.down_bias ? m->op->moe_bias(m->be, &l->moe, s->ids, s->weights, s->out)
                                 : ST_OK;
     }
-    TRY(m->op->linear(m->be, l->w[W_SHARED_GATE_UP], in, s->shared_mid));
-    TRY(m->op->act_mul(m->be, m->act, s->shared_mid, s->shared_ffn));
+    if (l->w[W_SHARED_UP]) {
+        TRY(m->op->linear(m->be, l->w[W_SHARED_UP], in, s->shared_ffn));
+        TRY(m->op->activate(m->be, m->act, s->shared_ffn, s->shared_ffn));
+    } else {
+        TRY(m->op->linear(m->be, l->w[W_SHARED_GATE_UP], in, s->shared_mid));
+        TRY(m->op->act_mul(m->be, m->act, s->shared_mid, s->shared_ffn));
+    }
     TRY(m->op->linear(m->be, l->w[W_SHARED_DOWN], s->shared_ffn, s->second));
     TRY(all_reduce(m, s->both));
     if (l->w[W_SHARED_SCALE]) {
@@ -443,6 +448,30 @@ static enum status mixers(struct decoder *m, const struct layer *l, const struct
     return m->op->add(m->be, s->out, s->second, 1.0f);
 }
 
+/* s->out: [T,D] summed over the ranks, from in [T,D], which is overwritten */
+static enum status feed_forward(struct decoder *m, const struct layer *l, struct view in,
+                                struct scratch *s)
+{
+    if (l->w[W_ROUTER_NORM])
+        return beside_ffn(m, l, in, s);
+    if (l->sparse)
+        return expert_ffn(m, l, in, s);
+    TRY(dense_ffn(m, l, in, s, s->out));
+    TRY(all_reduce(m, s->out));
+    return scale(m, s->out, m->mc.factors.down);
+}
+
+/* A layer that is a mixer or a feed-forward (arch->one_part). */
+static enum status part_forward(struct decoder *m, const struct layer *l, const struct step_dev *st,
+                                struct scratch *s, struct delta *delta)
+{
+    struct view in;
+    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], NULL, &in));
+    TRY(m->mc.feeds[l - m->layer] ? feed_forward(m, l, in, s) : mixers(m, l, st, in, s));
+    *delta = (struct delta){s->out, NULL};
+    return ST_OK;
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
@@ -450,20 +479,14 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     struct view in;
     if (m->mc.parallel)
         return parallel_forward(m, l, st, s, delta);
+    if (m->mc.arch->one_part)
+        return part_forward(m, l, st, s, delta);
     TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
     TRY(mixers(m, l, st, in, s));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
                   delta));
     TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
-    if (w[W_ROUTER_NORM]) {
-        TRY(beside_ffn(m, l, in, s));
-    } else if (l->sparse) {
-        TRY(expert_ffn(m, l, in, s));
-    } else {
-        TRY(dense_ffn(m, l, in, s, s->out));
-        TRY(all_reduce(m, s->out));
-        TRY(scale(m, s->out, m->mc.factors.down));
-    }
+    TRY(feed_forward(m, l, in, s));
     TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
     if (w[W_INPUT_GATE])
         TRY(layer_input(m, l, s, delta));

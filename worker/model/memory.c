@@ -40,6 +40,9 @@ static enum status check_features(const struct model_config *mc, struct backend 
           mc->residual_scale != 1) &&
              (mc->o_bias || mc->mlp_bias),
          FEATURE_ADD_BIAS, "biases before norms"},
+        {mc->act == MODEL_RELU2, FEATURE_RELU2, "squared ReLU"},
+        {mc->n_experts && !a->tensor[TN_EXPERT_GATE].name, FEATURE_EXPERT_UP,
+         "experts without gates"},
         {a->sinks, FEATURE_SINKS, "attention sinks"},
         {a->expert_bias, FEATURE_EXPERT_BIAS, "biases of experts"},
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
@@ -99,6 +102,7 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
                               .top_k = mc->top_k,
                               .hidden = mc->hidden,
                               .ffn = sh->expert.n,
+                              .up_alone = mc->n_experts && !mc->arch->tensor[TN_EXPERT_GATE].name,
                               .renormalise = mc->renormalise,
                               .sigmoid = mc->sigmoid_scores,
                               .n_groups = mc->n_groups,
@@ -234,8 +238,7 @@ enum status kv_plan(struct kv_layout *out, const struct model_config *mc, const 
     int32_t n[KV_KINDS] = {0};
     size_t all = 0;
     for (int32_t i = 0; i < mc->n_layers; i++)
-        n[model_is_global(mc, i)] +=
-            (!mc->delta[i] || mc->arch->beside) && model_kv_layer(mc, i) == i;
+        n[model_is_global(mc, i)] += model_attends(mc, i) && model_kv_layer(mc, i) == i;
     out->n_entries = mc->kv_rank ? 1 : 2;
     out->kind[0] = (struct kv_kind){
         .cols = sh->n_kv * mc->d_head, .n_kv = sh->n_kv, .n_layers = mc->arch->encoder ? 1 : n[0]};
