@@ -54,7 +54,7 @@ Test(moe_metal, quantised_experts)
     check(DT_Q4_K, 2, 1, 256, 1024, 2);
     check(DT_Q5_K, 3, 2, 256, 512, 1);
     check(DT_Q6_K, 4, 3, 256, 512, 1); /* empty slices */
-    check(DT_Q2_K, 4, 2, 256, 512, 1);
+    check(DT_Q2_K, 4, 2, 256, 512, 3);
     check(DT_Q3_K, 4, 2, 256, 512, 1);
     check(DT_IQ4_NL, 4, 2, 64, 256, 4);
     check(DT_IQ4_XS, 3, 1, 256, 512, 1);
