@@ -29,7 +29,7 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
         FAIL(ST_UNSUPPORTED, "--tp %d: the backend metal runs on one rank alone (--tp 1)",
              p->place.world);
     if (o->activations != 0 && strcmp(worker_backend_name(o), "cpu") != 0)
-        FAIL(ST_UNSUPPORTED, "--activations: backend %s rounds them to the weights' type",
+        FAIL(ST_UNSUPPORTED, "--activations is the CPU backend's: backend %s has one way",
              worker_backend_name(o));
     if (!(p->info.kv_types & 1U << p->dc.kv_dtype))
         FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(p->dc.kv_dtype),

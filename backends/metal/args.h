@@ -4,18 +4,35 @@
 #ifndef BACKENDS_METAL_ARGS_H
 #define BACKENDS_METAL_ARGS_H
 
+/* X(op_type): a kernel for each type of weights, in the order of enum metal_type. */
+#define METAL_WEIGHT_KERNELS(X, op)                                                                \
+    X(op##_f32)                                                                                    \
+    X(op##_f16)                                                                                    \
+    X(op##_bf16)                                                                                   \
+    X(op##_q8_0)                                                                                   \
+    X(op##_q4_0)                                                                                   \
+    X(op##_q4_1)                                                                                   \
+    X(op##_q5_0)                                                                                   \
+    X(op##_q5_1)                                                                                   \
+    X(op##_q2_k)                                                                                   \
+    X(op##_q3_k)                                                                                   \
+    X(op##_q4_k)                                                                                   \
+    X(op##_q5_k)                                                                                   \
+    X(op##_q6_k)                                                                                   \
+    X(op##_iq4_nl)                                                                                 \
+    X(op##_iq4_xs)                                                                                 \
+    X(op##_mxfp4)
+
 /* X(name): one compute pipeline each. */
 #define METAL_KERNELS(X)                                                                           \
+    METAL_WEIGHT_KERNELS(X, embed)                                                                 \
+    METAL_WEIGHT_KERNELS(X, linear)                                                                \
+    METAL_WEIGHT_KERNELS(X, experts)                                                               \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
-    X(embed_f32)                                                                                   \
-    X(embed_f16)                                                                                   \
-    X(embed_bf16)                                                                                  \
-    X(embed_q8_0)                                                                                  \
-    X(linear_f32)                                                                                  \
-    X(linear_f16)                                                                                  \
-    X(linear_bf16)                                                                                 \
-    X(linear_q8_0)                                                                                 \
+    X(moe_route)                                                                                   \
+    X(moe_group)                                                                                   \
+    X(moe_sum)                                                                                     \
     X(add_rms_norm)                                                                                \
     X(layer_norm)                                                                                  \
     X(act_mul)                                                                                     \
@@ -47,12 +64,32 @@ enum {
     METAL_CHUNK = 2048,       /* columns of a chunk of topk: 16 KiB of keys */
     METAL_MAX_HEAD = 512,     /* largest d_head */
     METAL_MAX_SLICES = 8,     /* N_SLICES of backend.h */
+    METAL_MAX_EXPERTS = 512,  /* MOE_MAX_EXPERTS of backend.h */
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
 };
 
-/* Element types of weights and caches, as kernels name them. */
-enum metal_type { METAL_F32, METAL_F16, METAL_BF16, METAL_Q8_0, METAL_I8, METAL_E4M3 };
-enum { METAL_Q8_0_BLOCK = 32, METAL_Q8_0_BYTES = 34 };
+/* Element types of weights, then of caches alone, as kernels name them. */
+enum metal_type {
+    METAL_F32,
+    METAL_F16,
+    METAL_BF16,
+    METAL_Q8_0,
+    METAL_Q4_0,
+    METAL_Q4_1,
+    METAL_Q5_0,
+    METAL_Q5_1,
+    METAL_Q2_K,
+    METAL_Q3_K,
+    METAL_Q4_K,
+    METAL_Q5_K,
+    METAL_Q6_K,
+    METAL_IQ4_NL,
+    METAL_IQ4_XS,
+    METAL_MXFP4,
+    N_METAL_WEIGHT_TYPES,
+    METAL_I8 = N_METAL_WEIGHT_TYPES,
+    METAL_E4M3
+};
 
 enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU };
 
@@ -73,6 +110,30 @@ struct metal_linear_args {
     int32_t n_tokens, x_stride, out_stride;
     int32_t has_bias;
     int32_t n_slices, slice_end[METAL_MAX_SLICES];
+};
+
+/* Pairs (token, expert) by expert: see moe_group. */
+struct metal_group_args {
+    int32_t n_tokens, n_experts, top_k, id_stride;
+};
+
+/* Some rows of one part of every expert's matrix. */
+struct metal_experts_args {
+    int32_t rows, row_bytes, expert_step; /* expert_step: to the next expert's, in 16 bytes */
+    int32_t n_experts, top_k;
+    int32_t x_stride, by_token; /* by_token: row of x is the pair's token, else the pair's place */
+    int32_t out_stride, by_slice; /* by_slice: out [pairs, n_slices, out_stride], not added */
+    int32_t n_slices, slice_end[METAL_MAX_SLICES];
+};
+
+struct metal_sum_args {
+    int32_t n, n_slices, top_k, weight_stride, out_stride;
+};
+
+struct metal_route_args {
+    int32_t n_experts, top_k, logit_stride, id_stride, weight_stride;
+    int32_t renormalise;
+    float scale;
 };
 
 struct metal_norm_args {

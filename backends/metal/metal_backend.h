@@ -48,9 +48,12 @@ struct metal_part {
     size_t at, row_bytes; /* in weight.data */
 };
 
-/* matrix: its parts' rows as in the file; vector: [k] f32. */
+/* matrix: its parts' rows as in the file; vector: [k] f32.  A stack has n_stacked matrices, one every
+ * `step` bytes. */
 struct weight {
     bool vector;
+    int32_t n_stacked; /* 0: no stack */
+    size_t step;
     int32_t n, k, n_slices, slice_end[N_SLICES];
     int32_t n_parts;
     struct metal_part part[3];
@@ -80,6 +83,17 @@ struct backend {
 
     struct buf *scratch; /* [SCRATCH_BYTES] */
 };
+
+/* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
+static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum metal_type type)
+{
+    assert(type < N_METAL_WEIGHT_TYPES);
+    return (enum metal_kernel)((int)first + (int)type);
+}
+static_assert((int)KERNEL_embed_mxfp4 == (int)KERNEL_embed_f32 + (int)METAL_MXFP4 &&
+                  (int)KERNEL_linear_q4_k == (int)KERNEL_linear_f32 + (int)METAL_Q4_K &&
+                  (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0,
+              "kernels in the order of types");
 
 /* What kernel argument i + 1 is bound to. */
 struct metal_bound {
@@ -192,6 +206,9 @@ void *metal_pinned_ptr(struct backend *be, struct buf *b);
 size_t metal_weight_bytes(struct backend *be, const struct weight_src *src);
 enum status metal_load_weight(struct backend *be, const struct weight_src *src,
                               struct weight **out);
+size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);
+enum status metal_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                             struct weight **out);
 void metal_free_weight(struct backend *be, struct weight *w);
 
 /* ops_linear.c */
@@ -199,6 +216,14 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
                         struct view ids, struct view out);
 enum status metal_linear(struct backend *be, const struct weight *w, struct view x,
                          struct view out);
+
+/* ops_moe.c */
+enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
+                            struct view ids, struct view weights);
+size_t metal_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
+                          struct view ids, struct view weights, struct view scratch,
+                          struct view out);
 
 /* ops_rows.c */
 enum status metal_add_rms_norm(struct backend *be, struct view resid, struct view x,

@@ -3,16 +3,6 @@
 
 #include "backends/metal/metal_backend.h"
 
-/* The kernel of a part's type, of four in the order of enum metal_type. */
-static enum metal_kernel kernel_of(enum metal_kernel first, enum metal_type type)
-{
-    assert(type <= METAL_Q8_0);
-    return (enum metal_kernel)((int)first + (int)type);
-}
-static_assert((int)KERNEL_embed_q8_0 == (int)KERNEL_embed_f32 + (int)METAL_Q8_0 &&
-                  (int)KERNEL_linear_q8_0 == (int)KERNEL_linear_f32 + (int)METAL_Q8_0,
-              "kernels in the order of types");
-
 enum status metal_embed(struct backend *be, const struct weight *table, int32_t first_id,
                         struct view ids, struct view out)
 {
@@ -32,7 +22,7 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
                                               .out_stride = out.stride,
                                               .fills = i == 0};
         struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
-        TRY(METAL_DISPATCH(be, kernel_of(KERNEL_embed_f32, p->type), args, bound, groups,
+        TRY(METAL_DISPATCH(be, metal_kernel_of(KERNEL_embed_f32, p->type), args, bound, groups,
                            METAL_STRIP, 0));
     }
     return ST_OK;
@@ -58,7 +48,7 @@ static enum status product(struct backend *be, const struct weight *w, const str
     const struct metal_bound bound[] = {{w->data, p->at}, from, bias, to};
     struct mtl_size groups = {groups_for(p->rows, METAL_LINEAR_SIMDS),
                               groups_for(n, METAL_LINEAR_TOKENS), 1};
-    return METAL_DISPATCH(be, kernel_of(KERNEL_linear_f32, p->type), args, bound, groups,
+    return METAL_DISPATCH(be, metal_kernel_of(KERNEL_linear_f32, p->type), args, bound, groups,
                           32 * METAL_LINEAR_SIMDS,
                           (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
 }

@@ -4,12 +4,19 @@
 
 #include "backends/metal/metal_backend.h"
 #include "common/checked.h"
+#include "common/quant.h"
 
 static const struct type_row {
     enum dtype dtype;
     enum metal_type type;
 } types[] = {
-    {DT_F32, METAL_F32}, {DT_F16, METAL_F16}, {DT_BF16, METAL_BF16}, {DT_Q8_0, METAL_Q8_0}};
+    {DT_F32, METAL_F32},     {DT_F16, METAL_F16},       {DT_BF16, METAL_BF16},
+    {DT_Q8_0, METAL_Q8_0},   {DT_Q4_0, METAL_Q4_0},     {DT_Q4_1, METAL_Q4_1},
+    {DT_Q5_0, METAL_Q5_0},   {DT_Q5_1, METAL_Q5_1},     {DT_Q2_K, METAL_Q2_K},
+    {DT_Q3_K, METAL_Q3_K},   {DT_Q4_K, METAL_Q4_K},     {DT_Q5_K, METAL_Q5_K},
+    {DT_Q6_K, METAL_Q6_K},   {DT_IQ4_NL, METAL_IQ4_NL}, {DT_IQ4_XS, METAL_IQ4_XS},
+    {DT_MXFP4, METAL_MXFP4},
+};
 
 static const struct type_row *type_of(enum dtype t)
 {
@@ -24,11 +31,18 @@ static bool is_float(enum dtype t)
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
+/* Elements of a block, 1 of a type without. */
+static int32_t block_of(enum dtype t)
+{
+    const struct quant_form *f = quant_form(t);
+    return f ? f->block : 1;
+}
+
 /* Of a row in the file, and in memory, where it begins at a multiple of 4 bytes. */
 static size_t file_bytes(enum dtype t, int32_t cols)
 {
-    return t == DT_Q8_0 ? (size_t)(cols / METAL_Q8_0_BLOCK) * METAL_Q8_0_BYTES
-                        : (size_t)cols * dtype_size(t);
+    const struct quant_form *f = quant_form(t);
+    return f ? (size_t)(cols / f->block) * (size_t)f->n_bytes : (size_t)cols * dtype_size(t);
 }
 
 static size_t row_bytes(enum dtype t, int32_t cols)
@@ -81,12 +95,12 @@ static enum status check_part(const struct weight_src *src, const struct weight_
     if (!type_of(p->dtype) || (src->vector && !is_float(p->dtype)))
         FAIL(ST_UNSUPPORTED, "weight %s: the Metal backend has no %s %s (f32, f16, bf16%s)",
              src->name, dtype_name(p->dtype), src->vector ? "vectors" : "weights",
-             src->vector ? "" : ", q8_0");
+             src->vector ? "" : ", GGUF's types in blocks");
     if (p->rows < 0 || p->skip != 0)
         FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
-    if (p->dtype == DT_Q8_0 && src->cols % METAL_Q8_0_BLOCK != 0)
+    if (src->cols % block_of(p->dtype) != 0)
         FAIL(ST_RANGE, "weight %s: %d columns in blocks of %d", src->name, src->cols,
-             (int)METAL_Q8_0_BLOCK);
+             block_of(p->dtype));
     if (p->bias && !is_float(p->bias_dtype))
         FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(p->bias_dtype));
     return ST_OK;
@@ -126,20 +140,21 @@ static void fill_vector(const struct weight_src *src, float *to)
         to[i] += src->add;
 }
 
-/* New buffers: no command uses them. */
-static void fill(const struct weight_src *src, struct weight *w)
+/* Matrix i of w.  New buffers: no command uses them. */
+static void fill(const struct weight_src *src, int32_t i_matrix, struct weight *w)
 {
     if (src->vector) {
         if (src->cols > 0)
             fill_vector(src, (float *)(void *)w->data->data);
         return;
     }
+    size_t base = (size_t)i_matrix * w->step;
     for (int i = 0; i < w->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         const struct metal_part *to = &w->part[i];
         size_t n = file_bytes(p->dtype, src->cols);
         for (int32_t r = 0; r < p->rows && n > 0; r++)
-            memcpy(w->data->data + to->at + (size_t)r * to->row_bytes,
+            memcpy(w->data->data + base + to->at + (size_t)r * to->row_bytes,
                    (const char *)p->data + (size_t)r * p->row_bytes, n);
         if (p->bias && p->rows > 0)
             widen((float *)(void *)w->bias->data + to->row0, p->bias, p->bias_dtype,
@@ -152,6 +167,7 @@ static void describe(const struct weight_src *src, struct weight *w)
     size_t at = 0;
     *w = (struct weight){.vector = src->vector,
                          .n = src->vector ? 1 : (int32_t)weight_src_rows(src),
+                         .step = src->vector ? 0 : data_bytes(src),
                          .k = src->cols,
                          .n_slices = src->n_slices,
                          .n_parts = src->n_parts};
@@ -166,23 +182,73 @@ static void describe(const struct weight_src *src, struct weight *w)
     }
 }
 
-enum status metal_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+/* n_stacked matrices, 0: one that is no stack; all are checked. */
+static enum status take_weight(struct backend *be, const struct weight_src *src, int32_t n_stacked,
+                               struct weight **out)
 {
-    TRY(check_source(src));
+    size_t n = n_stacked ? (size_t)n_stacked : 1;
     struct weight *w = calloc(1, sizeof *w);
     if (!w)
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     describe(src, w);
-    enum status st = metal_alloc(be, data_bytes(src), MEM_DEVICE, &w->data);
+    w->n_stacked = n_stacked;
+    enum status st = metal_alloc(be, n * data_bytes(src), MEM_DEVICE, &w->data);
     if (st == ST_OK && weight_src_has_bias(src))
         st = metal_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias);
     if (st != ST_OK) {
         metal_free_weight(be, w);
         return st;
     }
-    fill(src, w);
+    for (size_t i = 0; i < n; i++)
+        fill(&src[i], (int32_t)i, w);
     *out = w;
     return ST_OK;
+}
+
+enum status metal_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
+{
+    TRY(check_source(src));
+    return take_weight(be, src, 0, out);
+}
+
+size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
+{
+    (void)be;
+    return alloc_bytes((size_t)n * data_bytes(src));
+}
+
+static bool alike(const struct weight_src *a, const struct weight_src *b)
+{
+    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
+                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
+    for (int i = 0; same && i < a->n_parts; i++)
+        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows;
+    return same;
+}
+
+static enum status check_stack(const struct weight_src *src, int32_t n)
+{
+    if (n < 1 || n > MOE_MAX_EXPERTS)
+        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(check_source(&src[i]));
+        if (!alike(&src[i], src))
+            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
+                 src->name, i);
+        if (src[i].vector || weight_src_has_bias(&src[i]))
+            FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
+                 src[i].vector ? "vectors" : "matrices with biases");
+    }
+    if (data_bytes(src) / 16 > INT32_MAX)
+        FAIL(ST_RANGE, "weight %s: a matrix of %zu bytes in a stack", src->name, data_bytes(src));
+    return ST_OK;
+}
+
+enum status metal_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                             struct weight **out)
+{
+    TRY(check_stack(src, n));
+    return take_weight(be, src, n, out);
 }
 
 void metal_free_weight(struct backend *be, struct weight *w)

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import pathlib
-import shutil
 import signal
 import sys
 
@@ -13,25 +12,12 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
 from cluster import DEMO, ROOT, Cluster, Parts  # noqa: E402
+from fixture_model import with_tokenizer  # noqa: E402
 from ingot_client import Answer  # noqa: E402
 
 FIXTURE = ROOT / "tests/golden/models/llama-gqa"
 TOP = 5
 RANGE, BUSY = 4, 6  # enum Code
-
-
-def with_tokenizer(folder):
-    """The fixture with a tokenizer of one character a token."""
-    out = pathlib.Path(folder) / "model"
-    out.mkdir()
-    for name in "config.json", "model.safetensors":
-        shutil.copy(FIXTURE / name, out / name)
-    vocab = {chr(256 + i): i for i in range(9)} | {chr(33 + i): 9 + i for i in range(94)} | {chr(0x120): 103}
-    (out / "tokenizer.json").write_text(json.dumps({
-        "version": "1.0", "added_tokens": [], "normalizer": None,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}, "post_processor": None,
-        "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": vocab, "merges": []}}))
-    return out
 
 
 def expected():
@@ -69,7 +55,7 @@ def check(prompt, ids, rows):
 def transformers():
     ids, rows = expected()
     with temp_dir.folder() as folder:
-        model = with_tokenizer(folder)
+        model = with_tokenizer(FIXTURE, folder)
         answers = []
         for how in ({}, {"tp": 2, "coll": "shm"}, {"tp": 2, "coll": "mpi"}, {"coordinator": ["--max-step-tokens", "7"]},
                     {"coordinator": ["--target-itl-ms", "0", "--max-step-tokens", "16"]}):

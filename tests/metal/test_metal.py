@@ -9,20 +9,25 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "cluster"), st
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
-from cluster import model  # noqa: E402
+import temp_dir  # noqa: E402
+from cluster import Parts, model  # noqa: E402
 from emulated_cases import Emulated  # noqa: E402
+from fixture_model import with_tokenizer  # noqa: E402
 from grammar_cases import Constrained  # noqa: E402
 
 METAL = ["--backend", "metal", "--max-seqs", "8", "--max-ctx", "256"]
 SHARED = [1] + [(7 * i) % 490 + 3 for i in range(17)]
-EXPERTS = pathlib.Path(__file__).resolve().parents[1] / "golden/models/qwen3moe"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/models"
+FOLDER = temp_dir.make()
+MIXTURES = {name: with_tokenizer(GOLDEN / name, FOLDER)
+            for name in (["qwen3moe"] if "INGOT_ALL" not in os.environ else ["qwen3moe", "mixtral", "qwen2moe"])}
 
 
-def requests():
+def requests(vocab=512):
     """Different lengths, shared beginnings, greedy and sampled."""
     out = []
     for i in range(3):
-        ids = SHARED[:[1, 9, 18][i]] + [40 + 3 * i, 9 + i]
+        ids = [t % vocab for t in SHARED[:[1, 9, 18][i]] + [40 + 3 * i, 9 + i]]
         s = {"logprobs": True, "temperature": 0.0 if i % 2 == 0 else 0.9}
         if i % 2:
             s.update(seed=1000 + i, top_p=0.95, top_k=20)
@@ -39,6 +44,8 @@ def need(name):
                            "--model", "/nonexistent"], capture_output=True, text=True, timeout=tap.LIMIT).stderr
     if "no backend 'metal'" in said:
         raise tap.Skip("built without libobjc")
+    if name in MIXTURES:
+        return MIXTURES[name]
     if not model(name):
         raise tap.Skip(f"needs {name} of the shared data")
     return model(name)
@@ -52,6 +59,23 @@ same_bytes("stories260K", "in_chunks_and_another_thread_order", seed="11", coord
 if "INGOT_ALL" in os.environ:
     same_bytes("stories260K-bf16", "together")
 Constrained(need, METAL).same_bytes("together")
+SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
+small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))
+for mixture in MIXTURES:
+    small.same_bytes(mixture, "together")
+
+
+@tap.case
+def mixtures_have_the_ids_of_the_cpu():
+    for name in MIXTURES:
+        answers = []
+        for options in ["--backend", "cpu", "--activations", "f32"], ["--backend", "metal"]:
+            with Parts(need(name), worker=[*options, *SMALL]) as c:
+                answers.append(c.clients[0].answers(requests(104), False))
+        for cpu, metal in zip(*answers, strict=True):
+            assert cpu.ids == metal.ids, (name, cpu.ids, metal.ids)
+            worst = max(abs(x - y) for x, y in zip(cpu.logprobs[0], metal.logprobs[0], strict=True))
+            assert worst < 1e-4, (name, worst)
 
 
 def refused(program, *options):
@@ -70,8 +94,9 @@ def a_build_without_metal_names_it():
 @tap.case
 def lacking_parts_of_a_model_are_named():
     need("stories260K")
-    said = refused(REAL / "emulated" / "ingot-worker", "--model", EXPERTS)
-    assert "experts" in said, said
+    for name, lack in ("deepseek2", "has no latent attention"), ("gpt-oss", "attention sinks"):
+        said = refused(REAL / "emulated" / "ingot-worker", "--model", GOLDEN / name)
+        assert lack in said, (name, said)
 
 
 @tap.case

@@ -42,7 +42,7 @@ Test(metal, opening)
     struct backend *be = open_metal();
     backend_ops_of(be)->info(be, &info);
     cr_assert_str_eq(info.device, "Metal emulated GPU");
-    cr_assert(info.mem_free > 0 && info.mem_free < info.mem_total && !info.experts && !info.graphs);
+    cr_assert(info.mem_free > 0 && info.mem_free < info.mem_total && info.experts && !info.graphs);
     cr_assert_not_null(strstr(backend_names(), "metal"));
     close_metal(be);
     backend_ops_of(be = open_metal())->close(NULL);
@@ -221,9 +221,9 @@ Test(metal, weights_that_it_has_not_are_refused_by_name)
         .n_parts = 1,
         .n_slices = 1,
         .slice_end = {256},
-        .part = {{.data = data, .row_bytes = 144, .dtype = DT_Q4_K, .rows = 2}}};
+        .part = {{.data = data, .row_bytes = 144, .dtype = DT_NF4, .rows = 2}}};
     weight_refused(be, src, ST_UNSUPPORTED,
-                   "weight blk.0.ffn: the Metal backend has no q4_k weights");
+                   "weight blk.0.ffn: the Metal backend has no nf4 weights");
     src.part[0].dtype = DT_E4M3;
     weight_refused(be, src, ST_UNSUPPORTED, "no e4m3 weights");
     src.part[0].dtype = DT_Q8_0;

@@ -22,10 +22,9 @@ static void close_metal(struct backend *be)
 }
 
 static const struct op *const lacking[] = {
-    &op_moe_route,       &op_moe_ffn,         &op_wide_norm,      &op_route_sigmoid,
-    &op_moe_limited,     &op_attention_sinks, &op_attention_full, &op_attention_latent,
-    &op_latent_to_cache, &op_heads_linear,    &op_delta,          &op_gated_norm,
-    &op_relu2,           &op_moe_up};
+    &op_wide_norm,      &op_route_sigmoid,    &op_moe_limited,     &op_attention_sinks,
+    &op_attention_full, &op_attention_latent, &op_latent_to_cache, &op_heads_linear,
+    &op_delta,          &op_gated_norm,       &op_relu2,           &op_moe_up};
 
 /* Is the case for an op and a type of this backend, and within the work that an emulator can do? */
 static bool runs(const struct op_case *c)
@@ -33,8 +32,9 @@ static bool runs(const struct op_case *c)
     for (size_t i = 0; i < ARRAY_LEN(lacking); i++)
         if (lacking[i] == c->op)
             return false;
+    bool of_gguf = c->dtype >= DT_Q4_0 && c->dtype <= DT_MXFP4;
     if ((c->op == &op_linear || c->op == &op_embed) && c->dtype != DT_F32 && c->dtype != DT_F16 &&
-        c->dtype != DT_BF16 && c->dtype != DT_Q8_0)
+        c->dtype != DT_BF16 && !of_gguf)
         return false;
     return c->rows <= (everything() ? 200 : 50);
 }

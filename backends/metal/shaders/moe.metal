@@ -1,0 +1,211 @@
+/* Mixtures of experts: the choice of experts, and their products for the pairs (token, expert) of some
+ * tokens, sorted by expert. */
+
+/* An expert's place in the order: the greatest goes first, NaN before all numbers, -0 as +0; then the
+ * lower id.  No key is 0. */
+static inline uint64_t route_key(float logit, uint32_t id)
+{
+    uint32_t u = bits_of_f32(logit + 0.0f);
+    u = (u & 0x80000000U) != 0 ? ~u : u | 0x80000000U;
+    return (uint64_t)(logit == logit ? u : 0xffffffffU) << 32 | (0xffffffffU - id);
+}
+
+/* In two halves: simd functions take no 64-bit numbers. */
+static inline uint64_t greatest_key(uint64_t key)
+{
+    for (int apart = 16; apart > 0; apart /= 2) {
+        uint high = simd_shuffle_xor((uint)(key >> 32), (ushort)apart);
+        uint low = simd_shuffle_xor((uint)key, (ushort)apart);
+        uint64_t o = (uint64_t)high << 32 | low;
+        key = o > key ? o : key;
+    }
+    return key;
+}
+
+/* Lane i gets the i-th expert of a row of logits. */
+static inline int choose_experts(const device float *logit, int n_experts, int top_k, uint lane)
+{
+    const int PER_LANE = METAL_MAX_EXPERTS / 32;
+    uint64_t key[PER_LANE];
+    int mine = 0;
+    for (int j = 0; j < PER_LANE; j++) {
+        int e = j * 32 + (int)lane;
+        key[j] = e < n_experts ? route_key(logit[e], (uint32_t)e) : 0;
+    }
+    for (int i = 0; i < top_k; i++) {
+        uint64_t best = 0;
+        for (int j = 0; j < PER_LANE; j++)
+            best = key[j] > best ? key[j] : best;
+        best = greatest_key(best);
+        mine = (int)lane == i ? (int)(0xffffffffU - (uint32_t)best) : mine;
+        for (int j = 0; j < PER_LANE; j++)
+            key[j] = key[j] == best ? 0 : key[j];
+    }
+    return mine;
+}
+
+/* Groups: tokens, of one simdgroup.  To the CPU's bits: sums are chains in the stated order. */
+KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float *logits BUF(1),
+                 device int32_t *ids BUF(2), device float *weights BUF(3), GRID)
+{
+    SHARED(float, p, [METAL_MAX_EXPERTS]);
+    (void)index, (void)simd;
+    const device float *logit = logits + (int64_t)group.x * a.logit_stride;
+    int id = choose_experts(logit, a.n_experts, a.top_k, lane);
+    float most = logit[simd_shuffle(id, (ushort)0)], mine = exact_exp(logit[id] - most), sum = 0.0f;
+    if (a.renormalise != 0)
+        p[lane] = mine;
+    else
+        for (int e = (int)lane; e < a.n_experts; e += 32)
+            p[e] = exact_exp(logit[e] - most);
+    SIMD_BARRIER(); /* p is written */
+    int n = a.renormalise != 0 ? a.top_k : a.n_experts;
+    for (int i = 0; i < n; i++)
+        sum += p[i];
+    if ((int)lane < a.top_k) {
+        ids[(int64_t)group.x * a.id_stride + lane] = id;
+        weights[(int64_t)group.x * a.weight_stride + lane] = mine / sum * a.scale;
+    }
+}
+
+/* One group.  A pair is token * top_k + i.
+ *   start [E + 1]       first place of each expert's pairs
+ *   first_tile [E + 1]  the same in tiles of METAL_LINEAR_TOKENS pairs of one expert
+ *   pair                by place: ascending in an expert
+ *   place               by pair */
+KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_t *ids BUF(1),
+                 device int32_t *start BUF(2), device int32_t *first_tile BUF(3),
+                 device int32_t *pair BUF(4), device int32_t *place BUF(5), GRID)
+{
+    SHARED(int32_t, at, [METAL_MAX_EXPERTS]);
+    (void)group, (void)lane, (void)simd;
+    for (int e = (int)index; e < a.n_experts; e += METAL_STRIP) {
+        int n = 0;
+        for (int64_t t = 0; t < a.n_tokens; t++)
+            for (int i = 0; i < a.top_k; i++)
+                n += ids[t * a.id_stride + i] == e ? 1 : 0;
+        at[e] = n;
+    }
+    BARRIER(); /* pairs are counted */
+    if (index == 0) {
+        int first = 0, tile = 0;
+        for (int e = 0; e < a.n_experts; e++) {
+            int n = at[e];
+            start[e] = at[e] = first;
+            first_tile[e] = tile;
+            first += n;
+            tile += (n + METAL_LINEAR_TOKENS - 1) / METAL_LINEAR_TOKENS;
+        }
+        start[a.n_experts] = first;
+        first_tile[a.n_experts] = tile;
+    }
+    BARRIER(); /* counts are places now */
+    for (int e = (int)index; e < a.n_experts; e += METAL_STRIP) {
+        int to = at[e];
+        for (int64_t t = 0; t < a.n_tokens; t++)
+            for (int i = 0; i < a.top_k; i++)
+                if (ids[t * a.id_stride + i] == e) {
+                    pair[to] = (int)t * a.top_k + i;
+                    place[t * a.top_k + i] = to++;
+                }
+    }
+}
+
+/* The expert whose tiles include `tile`: the last one whose first is not behind it. */
+static inline int expert_of(const device int32_t *first_tile, int n_experts, int tile)
+{
+    int lo = 0, hi = n_experts - 1;
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (first_tile[mid] <= tile)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+/* As linear_rows, a tile of pairs on group.y: an expert's weights are read once for a tile. */
+template <int TYPE>
+static inline void expert_rows(constant struct metal_experts_args &a, const device uint8_t *w,
+                               const device float *x, const device int32_t *start,
+                               const device int32_t *first_tile, const device int32_t *pair,
+                               device float *out, uint3 group, uint lane, uint simd)
+{
+    int row = (int)group.x * METAL_LINEAR_SIMDS + (int)simd, tile = (int)group.y;
+    float sum[METAL_LINEAR_TOKENS * METAL_MAX_SLICES];
+    int64_t at[METAL_LINEAR_TOKENS];
+    if (row >= a.rows || tile >= first_tile[a.n_experts])
+        return; /* the whole simdgroup */
+    int e = expert_of(first_tile, a.n_experts, tile);
+    int first = start[e] + (tile - first_tile[e]) * METAL_LINEAR_TOKENS, n = start[e + 1] - first;
+    n = n < METAL_LINEAR_TOKENS ? n : METAL_LINEAR_TOKENS;
+    for (int t = 0; t < METAL_LINEAR_TOKENS; t++) {
+        int i = first + (t < n ? t : 0);
+        at[t] = (int64_t)(a.by_token != 0 ? pair[i] / a.top_k : i) * a.x_stride;
+    }
+    w += (int64_t)e * a.expert_step * 16 + (int64_t)row * a.row_bytes;
+    row_sums<TYPE>(w, x, at, n, a.n_slices, a.slice_end, sum, lane);
+    for (int t = 0; t < n && lane == 0; t++) {
+        thread float *v = sum + t * METAL_MAX_SLICES;
+        if (a.by_slice != 0)
+            for (int s = 0; s < a.n_slices; s++)
+                out[((int64_t)(first + t) * a.n_slices + s) * a.out_stride + row] = v[s];
+        else
+            out[(int64_t)(first + t) * a.out_stride + row] = slice_tree(v, a.n_slices);
+    }
+}
+
+/* Groups: [rows of w / METAL_LINEAR_SIMDS, tiles at most]. */
+#define EXPERTS(name, type)                                                                        \
+    KERNEL name(constant struct metal_experts_args &a BUF(0), const device uint8_t *w BUF(1),      \
+                const device float *x BUF(2), const device int32_t *start BUF(3),                  \
+                const device int32_t *first_tile BUF(4), const device int32_t *pair BUF(5),        \
+                device float *out BUF(6), GRID)                                                    \
+    {                                                                                              \
+        (void)index;                                                                               \
+        expert_rows<type>(a, w, x, start, first_tile, pair, out, group, lane, simd);               \
+    }
+EXPERTS(experts_f32, METAL_F32)
+EXPERTS(experts_f16, METAL_F16)
+EXPERTS(experts_bf16, METAL_BF16)
+EXPERTS(experts_q8_0, METAL_Q8_0)
+EXPERTS(experts_q4_0, METAL_Q4_0)
+EXPERTS(experts_q4_1, METAL_Q4_1)
+EXPERTS(experts_q5_0, METAL_Q5_0)
+EXPERTS(experts_q5_1, METAL_Q5_1)
+EXPERTS(experts_q2_k, METAL_Q2_K)
+EXPERTS(experts_q3_k, METAL_Q3_K)
+EXPERTS(experts_q4_k, METAL_Q4_K)
+EXPERTS(experts_q5_k, METAL_Q5_K)
+EXPERTS(experts_q6_k, METAL_Q6_K)
+EXPERTS(experts_iq4_nl, METAL_IQ4_NL)
+EXPERTS(experts_iq4_xs, METAL_IQ4_XS)
+EXPERTS(experts_mxfp4, METAL_MXFP4)
+
+/* A token's experts in ascending order, which is that of their places, within each slice of sums
+ * [pairs, n_slices, n]; then the slices as a tree.  Groups: [tokens, strips of columns]. */
+KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sums BUF(1),
+               const device int32_t *place BUF(2), const device float *weights BUF(3),
+               device float *out BUF(4), GRID)
+{
+    (void)lane, (void)simd;
+    int i = strip_at(group, index), last = -1;
+    const device int32_t *mine = place + (int64_t)group.x * a.top_k;
+    float acc[METAL_MAX_SLICES];
+    if (i >= a.n)
+        return;
+    for (int s = 0; s < a.n_slices; s++)
+        acc[s] = 0.0f;
+    for (int j = 0; j < a.top_k; j++) {
+        int which = -1;
+        for (int m = 0; m < a.top_k; m++)
+            if (mine[m] > last && (which < 0 || mine[m] < mine[which]))
+                which = m;
+        last = mine[which];
+        float weight = weights[(int64_t)group.x * a.weight_stride + which];
+        for (int s = 0; s < a.n_slices; s++)
+            acc[s] = fmaf(weight, sums[((int64_t)last * a.n_slices + s) * a.n + i], acc[s]);
+    }
+    out[(int64_t)group.x * a.out_stride + i] = slice_tree(acc, a.n_slices);
+}

@@ -1,0 +1,91 @@
+/* Experts of the Metal backend on the tests' double: the order of additions of moe_layers.h for every
+ * type of weights, routers to the CPU's bits. */
+#include "double.h"
+
+#include <stdlib.h>
+
+#include "effort.h"
+#include "ops/moe_layers.h"
+#include "ops/op_checks.h"
+
+static struct backend *open_named(const char *name)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.isa = "plain", .threads = 1};
+    cr_assert_eq(backend_open(&be, name, &cfg), ST_OK, "%s", status_detail());
+    return be;
+}
+
+static void close_be(struct backend *be)
+{
+    backend_ops_of(be)->close(be);
+}
+
+/* Against products and activations one by one, then other numbers of ranks and tokens alone. */
+static void check(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
+{
+    struct backend *be = open_named("metal");
+    struct layer l = make_layer(t, E, k, D, F, T);
+    metal_double_seed(0);
+    check_order(be, be, &l, "the stated order");
+    metal_double_seed(77);
+    if (!reduced())
+        check_worlds(be, &l);
+    free_layer(&l);
+    close_be(be);
+    cr_assert_eq(metal_double_live(), 0);
+}
+
+Test(moe_metal, float_experts)
+{
+    check(DT_F32, 4, 2, 40, 56, 9);
+    check(DT_F16, 8, 8, 33, 21, 5);
+    check(DT_BF16, 64, 8, 32, 24, 6);
+    check(DT_F32, 5, 1, 36, 5, 20); /* empty slices */
+}
+
+Test(moe_metal, quantised_experts)
+{
+    check(DT_Q8_0, 4, 2, 64, 320, 9);
+    check(DT_Q4_0, 8, 3, 96, 256, 3);
+    check(DT_Q4_1, 4, 4, 64, 160, 3);
+    check(DT_Q5_0, 4, 2, 64, 256, 1);
+    check(DT_Q5_1, 4, 1, 64, 288, 3);
+    check(DT_Q4_K, 2, 1, 256, 1024, 2);
+    check(DT_Q5_K, 3, 2, 256, 512, 1);
+    check(DT_Q6_K, 4, 3, 256, 512, 1); /* empty slices */
+    check(DT_Q2_K, 4, 2, 256, 512, 3);
+    check(DT_Q3_K, 4, 2, 256, 512, 1);
+    check(DT_IQ4_NL, 4, 2, 64, 256, 4);
+    check(DT_IQ4_XS, 3, 1, 256, 512, 1);
+    check(DT_MXFP4, 4, 2, 64, 320, 4);
+}
+
+Test(moe_metal, routers_have_the_bits_of_the_cpu)
+{
+    enum { T = 6, E = 130, K = 8 };
+    struct backend *be = open_named("metal"), *cpu = open_named("cpu");
+    float logits[T * E], want[T * K], got[T * K];
+    int32_t want_ids[T * K], got_ids[T * K];
+    for (int i = 0; i < T * E; i++)
+        logits[i] = (float)((i * 7919) % 403) / 40 - 5;
+    for (int renormalise = 0; renormalise < 2; renormalise++) {
+        struct moe_layer ml = {
+            .n_experts = E, .top_k = K, .scale = 1.5f, .renormalise = renormalise != 0};
+        route(cpu, &ml, logits, T, want_ids, want);
+        metal_double_seed((uint64_t)renormalise * 9);
+        route(be, &ml, logits, T, got_ids, got);
+        cr_assert_arr_eq(got_ids, want_ids, sizeof want_ids);
+        cr_assert_arr_eq(got, want, sizeof want);
+    }
+    check_strange_routers(be);
+    close_be(cpu);
+    close_be(be);
+}
+
+Test(moe_metal, stacks_that_cannot_be)
+{
+    struct backend *be = open_named("metal");
+    check_stacks_that_cannot_be(be);
+    close_be(be);
+}
