@@ -56,18 +56,6 @@ static bool has_f16c(void) /* clang 14's __builtin_cpu_supports does not know it
 }
 #endif
 
-#if defined(__x86_64__)
-/* AVX-512 BF16: VDPBF16PS. */
-static bool has_vdpbf16ps(void)
-{
-    unsigned a, b, c, d;
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512bw") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
-           (a & 1U << 5);
-}
-
-#endif
-
 #if defined(__x86_64__) && defined(__linux__)
 /* Tiles and their 8-bit products; the system grants a process the registers on request (Linux 5.16,
  * arch_prctl(2)), also to threads that it starts later. */
@@ -86,6 +74,15 @@ static bool has_amx(void)
 #endif
 
 #ifdef INGOT_CPU_X86
+/* AVX-512 BF16: VDPBF16PS. */
+static bool has_vdpbf16ps(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bw") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+           (a & 1U << 5);
+}
+
 static bool has_tdpbf16ps(void)
 {
     unsigned a, b, c, d;
