@@ -47,7 +47,7 @@ enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
- *   AUTO        the one of these two that the processor multiplies faster than f32, otherwise F32 */
+ *   AUTO        the one of these two that is faster than f32 on this processor, or F32 */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES, ACTIVATIONS_AUTO };
 
 struct backend_config {
@@ -540,7 +540,8 @@ struct backend_ops {
      * before weights are loaded: gate_up and down of ml are NULL. */
     size_t (*moe_scratch)(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
     /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)), of
-     * up_alone weight * down_e(act(up_e(x))), this rank's part of it.  The sum over the ranks must not depend on their number, so the
+     * up_alone weight * down_e(act(up_e(x))), this rank's part of it.  The sum over the ranks must
+     * not depend on their number, so the
      * experts are added within each slice of down:
      *   part_{e,s}  the product over slice s of down_e, in linear's order;
      *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids;

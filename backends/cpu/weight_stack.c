@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/weight_stack.h"
 #include "common/quant.h"
 
 enum { ALIGN = 64 }; /* bytes, of a matrix */
@@ -63,28 +64,12 @@ size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t
            mem_held((size_t)n * matrix_bytes(src));
 }
 
-static bool alike(const struct weight_src *a, const struct weight_src *b)
-{
-    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
-                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
-    for (int i = 0; same && i < a->n_parts; i++)
-        same =
-            a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
-            a->part[i].skip == b->part[i].skip && a->part[i].block == b->part[i].block &&
-            (!is_indexed(a->part[i].dtype) || a->part[i].scale_stride == b->part[i].scale_stride);
-    return same;
-}
-
 static enum status check_stack(const struct backend *be, const struct weight_src *src, int32_t n)
 {
     struct weight w;
-    if (n < 1 || n > MOE_MAX_EXPERTS)
-        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
+    TRY(weight_stack_check(src, n));
     for (int32_t i = 0; i < n; i++) {
         TRY(weight_describe(&src[i], &w));
-        if (!alike(&src[i], &src[0]))
-            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
-                 src->name, i);
         for (int32_t s = 1; s < w.n_types; s++)
             if (strip_kind(be, &w.panels[s]) != strip_kind(be, w.panels))
                 FAIL(
@@ -94,10 +79,6 @@ static enum status check_stack(const struct backend *be, const struct weight_src
                     src->name);
         if (w.n_types > 1 && src->n_slices > 1)
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of several types in slices", src->name);
-        for (int k = 0; k < src[i].n_parts; k++)
-            if (src[i].vector || src[i].part[k].bias)
-                FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
-                     src[i].vector ? "vectors" : "matrices with biases");
     }
     return ST_OK;
 }

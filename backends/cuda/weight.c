@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/weight_stack.h"
 #include "common/checked.h"
 #include "common/quant.h"
 
@@ -406,31 +407,14 @@ enum status cuda_load_weight(struct backend *be, const struct weight_src *src, s
     return has_runs(src) ? load_composite(be, src, out) : load_weights(be, src, 0, out);
 }
 
-static bool alike(const struct weight_src *a, const struct weight_src *b)
-{
-    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
-                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
-    for (int i = 0; same && i < a->n_parts; i++)
-        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows &&
-               a->part[i].skip == b->part[i].skip;
-    return same;
-}
-
 static enum status check_stack(const struct weight_src *src, int32_t n)
 {
-    if (n < 1 || n > MOE_MAX_EXPERTS)
-        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
+    TRY(weight_stack_check(src, n));
     for (int32_t i = 0; i < n; i++) {
         TRY(check_source(&src[i]));
-        if (!alike(&src[i], &src[0]))
-            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
-                 src->name, i);
         if (has_runs(&src[i]))
             FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no experts of several types (%s)",
                  src->name, dtype_name(src[i].part[0].dtype));
-        if (src[i].vector || weight_src_has_bias(&src[i]))
-            FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
-                 src[i].vector ? "vectors" : "matrices with biases");
     }
     return ST_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
+#include "backends/weight_stack.h"
 #include "common/checked.h"
 #include "common/quant.h"
 
@@ -217,28 +218,11 @@ size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32
     return alloc_bytes((size_t)n * data_bytes(src));
 }
 
-static bool alike(const struct weight_src *a, const struct weight_src *b)
-{
-    bool same = a->cols == b->cols && a->n_parts == b->n_parts && a->n_slices == b->n_slices &&
-                memcmp(a->slice_end, b->slice_end, sizeof a->slice_end) == 0;
-    for (int i = 0; same && i < a->n_parts; i++)
-        same = a->part[i].dtype == b->part[i].dtype && a->part[i].rows == b->part[i].rows;
-    return same;
-}
-
 static enum status check_stack(const struct weight_src *src, int32_t n)
 {
-    if (n < 1 || n > MOE_MAX_EXPERTS)
-        FAIL(ST_RANGE, "weight %s: a stack of %d matrices", src->name, n);
-    for (int32_t i = 0; i < n; i++) {
+    TRY(weight_stack_check(src, n));
+    for (int32_t i = 0; i < n; i++)
         TRY(check_source(&src[i]));
-        if (!alike(&src[i], src))
-            FAIL(ST_UNSUPPORTED, "weight %s: matrix %d of the stack has another type or shape",
-                 src->name, i);
-        if (src[i].vector || weight_src_has_bias(&src[i]))
-            FAIL(ST_UNSUPPORTED, "weight %s: a stack of %s", src->name,
-                 src[i].vector ? "vectors" : "matrices with biases");
-    }
     if (data_bytes(src) / 16 > INT32_MAX)
         FAIL(ST_RANGE, "weight %s: a matrix of %zu bytes in a stack", src->name, data_bytes(src));
     return ST_OK;
