@@ -5,11 +5,8 @@
 #include "backends/cpu/bf16.h"
 #include "common/hash.h"
 
-enum {
-    ROUNDS = 64,
-    PROBE_PAIRS = 35,
-    PROBE_ROWS = 8
-}; /* more rows than any kernel takes for few */
+/* Rows: more than any kernel takes for few. */
+enum { ROUNDS = 64, PROBE_PAIRS = 35, PROBE_ROWS = 8 };
 
 /* A number whose exponent is one of a few neighbours, so that sums cancel and round. */
 static uint16_t number(uint64_t h, unsigned exponent, unsigned spread)
