@@ -9,6 +9,7 @@
 #include <time.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include "backends/cpu/amx_tiles.h"
@@ -107,6 +108,12 @@ __attribute__((target("avx512f,avx512bf16"))) static double bf16_avx512(double *
         sum = _mm512_add_ps(sum, acc[j]);
     *flops = (double)fma_rounds * 12 * 32 * 2;
     return (double)_mm512_reduce_add_ps(sum);
+}
+
+static bool has_bf16_tiles(void) /* a virtual machine may have the tiles for bytes alone */
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1U << 22);
 }
 
 /* Four products of full tiles at once, of zeros: 16 rows times 16 columns, 64 bytes of each. */
@@ -280,7 +287,7 @@ static void *bf16_work(void *arg)
     volatile double sink = 0;
     j->result = 0;
 #if defined(__x86_64__)
-    if (j->tiles)
+    if (j->tiles && has_bf16_tiles())
         sink = bf16_tiles(&j->result);
     else if (strcmp(j->isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16"))
         sink = bf16_avx512(&j->result);

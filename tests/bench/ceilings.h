@@ -13,9 +13,8 @@ struct ceilings {
     double fma_gflops;  /* 1e9 fp32 operations a second, a fused multiply-add counting as two */
     double bf16_gflops; /* likewise of BF16 operands summed in f32 (AMX's TDPBF16PS, or
                            VDPBF16PS); 0: no such instruction */
-    double
-        int8_gops; /* 1e9 operations a second of products of bytes summed in int32, by AMX's tiles
-                          or vectors, likewise; 0 where this build has no such instruction to measure */
+    double int8_gops;   /* 1e9 operations a second of products of bytes summed in int32, by AMX's
+                           tiles or vectors, likewise; 0: no such instruction in this build */
 };
 
 /* isa: "amx" (of a process that may use its tiles, as a backend that runs on them has asked),
