@@ -338,7 +338,7 @@ static enum status find_form(struct builder *b)
 static enum status check_own(const struct answer_form *f)
 {
     struct json_cursor c;
-    if (f->grammar_kind >= GRAMMAR_KINDS)
+    if (f->grammar_kind >= GRAMMAR_THINKING) /* it is about the whole of an answer */
         FAIL(ST_UNSUPPORTED, "grammars of kind %u are not supported", f->grammar_kind);
     bool json = f->grammar_kind == GRAMMAR_JSON_SCHEMA || f->grammar_kind == GRAMMAR_CHOICE ||
                 f->grammar_kind == GRAMMAR_TAGS;

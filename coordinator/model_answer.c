@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/grammar/grammar.h"
+#include "common/json/json_write.h"
 #include "coordinator/answer_grammar.h"
 
 static enum answer_thinking thinking_of(const struct model_text *mt, const struct msg_chat *chat,
@@ -72,6 +73,84 @@ enum status model_answer_grammar(const struct model_text *mt, const struct msg_g
     text_buf_free(&text);
     return st;
 }
+
+/* ---- budget of thinking ---- */
+
+static bool ends_with(const struct text_buf *text, const char *mark)
+{
+    size_t n = strlen(mark);
+    return text->len >= n && memcmp(text->data + text->len - n, mark, n) == 0;
+}
+
+/* The tokens of the closing mark's text. */
+static enum status encode_close(const struct model_text *mt, struct token_list *ids)
+{
+    const char *mark = mt->think->close;
+    struct text_buf text = {0};
+    TRY(tokenizer_encode(mt->tok, mark, strlen(mark), 0, ids));
+    enum status st = tokenizer_decode(mt->tok, ids->ids, ids->n, 0, &text);
+    bool is_mark = st == ST_OK && ends_with(&text, mark) && ids->n <= THINKING_MAX_IDS;
+    text_buf_free(&text);
+    TRY(st);
+    if (!is_mark)
+        FAIL(ST_UNSUPPORTED, "the model's tokens cannot write its mark %s that closes thinking",
+             mark);
+    return ST_OK;
+}
+
+static enum status write_budget(const struct model_text *mt, const struct msg_generate *g,
+                                bool inside, const int32_t *ids, size_t n_ids, struct text_buf *out)
+{
+    struct json_writer w = {.out = out};
+    json_write_object(&w);
+    json_member_u64(&w, "budget", g->thinking_budget);
+    json_member_string(&w, "open", mt->think->open);
+    json_member_string(&w, "close", mt->think->close);
+    json_write_key(&w, "close_ids");
+    json_write_array(&w);
+    for (size_t i = 0; i < n_ids; i++)
+        json_write_u64(&w, (uint64_t)ids[i]);
+    json_write_end_array(&w);
+    json_member_bool(&w, "inside", inside);
+    json_member_bool(&w, "anywhere", output_think_is_anywhere(mt->think));
+    if (g->grammar_kind) {
+        json_write_key(&w, "answer");
+        json_write_raw(&w, g->grammar.data, g->grammar.n);
+    }
+    json_write_end_object(&w);
+    return w.status;
+}
+
+enum status model_answer_budget(const struct model_text *mt, const struct msg_generate *g,
+                                const struct text_buf *prompt, struct text_buf *out,
+                                const char **field)
+{
+    struct token_list ids = {0};
+    if (!g->has_thinking_budget)
+        return ST_OK;
+    *field = "thinking_budget";
+    if (!mt->think)
+        FAIL(ST_UNSUPPORTED, "the model has no marks of thinking");
+    enum answer_thinking thinking = thinking_of(mt, &g->chat, prompt);
+    if (thinking == THINKING_NONE)
+        return ST_OK;
+    *field = "grammar";
+    if (g->grammar_kind && g->grammar_kind != GRAMMAR_TAGS)
+        FAIL(ST_UNSUPPORTED, "a grammar of kind %u has no budget of thinking around it",
+             g->grammar_kind);
+    *field = "thinking_budget";
+    bool inside = thinking == THINKING_INSIDE;
+    int32_t own = tokenizer_find(mt->tok, mt->think->close, strlen(mt->think->close));
+    if (own >= 0)
+        return write_budget(mt, g, inside, &own, 1, out);
+    enum status st = encode_close(mt, &ids);
+    if (st == ST_OK)
+        st = write_budget(mt, g, inside, ids.ids, ids.n, out);
+    token_list_free(&ids);
+    return st;
+}
+
+/* ---- tokens ---- */
 
 static bool is_mark(const struct model_text *mt, int32_t id)
 {

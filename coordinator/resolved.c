@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grammar/grammar_source.h"
+#include "common/grammar/thinking.h"
 #include "common/random.h"
 
 /* FAIL that also names the field */
@@ -118,6 +120,21 @@ static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
     return copy_stops(q, g);
 }
 
+/* The grammar has compiled before. */
+static enum status check_thinking(const struct msg_generate *g, uint32_t vocab, const char **field)
+{
+    struct thinking_rule rule;
+    struct json_span answer;
+    if (g->grammar_kind != GRAMMAR_THINKING && g->grammar_kind != GRAMMAR_THINKING_TAGS)
+        return ST_OK;
+    TRY(thinking_read(&rule, g->grammar.data, g->grammar.n, &answer));
+    for (uint32_t i = 0; i < rule.n_close_ids; i++)
+        if ((uint32_t)rule.close_ids[i] >= vocab)
+            FAIL_FIELD("grammar", "close_ids[%u] is %d: the model's ids end at %u", i,
+                       rule.close_ids[i], vocab - 1);
+    return ST_OK;
+}
+
 static enum status copy_grammar(struct resolved *q, const struct msg_generate *g)
 {
     uint8_t kind = (uint8_t)g->grammar_kind;
@@ -222,13 +239,16 @@ enum status resolve_generate(struct resolved **out, const struct msg_generate *g
     q->skip_special = g->skip_special;
     q->priority = g->priority;
     q->deadline_ms = g->deadline_ms;
-    q->ignore_eos = g->sampling.ignore_eos && !g->grammar_kind;
+    q->ignore_eos =
+        g->sampling.ignore_eos && (!g->grammar_kind || grammar_kind_is_open(g->grammar_kind));
     q->want_prompt_ids = g->want_prompt_ids;
     q->want_token_text = g->want_token_text;
     q->is_chat = g->kind == PROMPT_CHAT;
     q->clock_s = g->chat.clock_s;
     q->zone_s = g->chat.zone_s;
     enum status st = copy_lists(q, g, limits, field);
+    if (st == ST_OK)
+        st = check_thinking(g, limits->vocab, field);
     if (st == ST_OK)
         st = copy_grammar(q, g);
     if (st == ST_OK)

@@ -20,7 +20,7 @@ struct resolved {
     int32_t type_step;
     uint32_t n_prompt, max_new, n_samples;
     struct sample_params sp; /* its seed is that of sample 0 */
-    bool ignore_eos;         /* not with a grammar: a complete answer ends */
+    bool ignore_eos;         /* not with a grammar of some texts: a complete answer ends */
     int32_t
         *stop_ids; /* [n_stop_ids]: n_eos of the model's, 0 with ignore_eos, then the request's */
     uint32_t n_stop_ids, n_eos;

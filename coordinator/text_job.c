@@ -43,7 +43,7 @@ static enum status check_grammar(struct text_job *job, const struct msg_generate
 static enum status prepare(struct text_job *job, struct msg_generate *g,
                            const struct model_text *mt, struct token_list *prompt, uint32_t **types,
                            struct text_buf *begun, struct text_buf *text, struct text_buf *grammar,
-                           struct grammar_check *check, const char **field)
+                           struct text_buf *budget, struct grammar_check *check, const char **field)
 {
     TRY(prompt_embed(mt, g, begun, field));
     if (g->has_document)
@@ -57,6 +57,11 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
     if (grammar->len) {
         g->grammar_kind = GRAMMAR_TAGS;
         g->grammar = (struct wire_text){grammar->data, grammar->len};
+    }
+    TRY(model_answer_budget(mt, g, text, budget, field));
+    if (budget->len) {
+        g->grammar_kind = g->grammar_kind ? GRAMMAR_THINKING_TAGS : GRAMMAR_THINKING;
+        g->grammar = (struct wire_text){budget->data, budget->len};
     }
     *field = "grammar";
     TRY(check_grammar(job, g, check));
@@ -73,7 +78,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
 {
     struct token_list prompt = {0};
     uint32_t *types = NULL;
-    struct text_buf begun = {0}, text = {0}, grammar = {0};
+    struct text_buf begun = {0}, text = {0}, grammar = {0}, budget = {0};
     struct msg_resumed_sample samples[MAX_SAMPLES];
     struct msg_resume resume = {.samples = samples, .elapsed_ms = job->elapsed_ms};
     if (job->recovered) {
@@ -84,7 +89,8 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         resume_fill(g);
     if (g->kind == PROMPT_CHAT || g->has_document)
         TRY(prompt_set_clock(&g->chat));
-    enum status st = prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, check, field);
+    enum status st =
+        prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, &budget, check, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK && job->recovered)
@@ -94,6 +100,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
     text_buf_free(&begun);
     text_buf_free(&text);
     text_buf_free(&grammar);
+    text_buf_free(&budget);
     return st;
 }
 

@@ -162,7 +162,7 @@ static enum status read_member(struct json_cursor *c, struct json_span key, stru
         FAIL(ST_UNSUPPORTED, "the journal was written with --journal-content none: without prompts "
                              "nothing can be computed again");
     if (json_span_is(key, "grammar_kind")) {
-        TRY(json_read_u64(c, 0, INGOT_GRAMMAR_GBNF, &kind));
+        TRY(json_read_u64(c, 0, INGOT_GRAMMAR_THINKING_TAGS, &kind));
         out->r.grammar_kind = (enum ingot_grammar)kind;
     }
     return ST_OK;

@@ -84,6 +84,14 @@ static const struct option_row sampling_table[] = {
      .def = "0",
      U32,
      .help = "Least number of tokens in the answer."},
+    {.name = "thinking-budget",
+     SAT(thinking_budget, OPT_INT),
+     .arg = "N",
+     .def = "-1",
+     .min = -1,
+     .max = UINT32_MAX,
+     .help = "With --message or --chat, of a model that thinks: tokens of thinking, then it is "
+             "closed and the model answers; 0 closes it as it begins.  -1: any number."},
     {.name = "temperature",
      SAT(temperature, OPT_FLOAT),
      .arg = "X",
@@ -391,6 +399,8 @@ enum status request_sampling(struct built_request *b, const struct sampling_args
     r->frequency_penalty = (float)a->frequency_penalty;
     r->min_tokens = (uint32_t)a->min_tokens;
     r->max_tokens = (uint32_t)a->max_tokens;
+    r->has_thinking_budget = a->thinking_budget >= 0;
+    r->thinking_budget = a->thinking_budget < 0 ? 0 : (uint32_t)a->thinking_budget;
     r->ignore_eos = a->ignore_eos;
     r->include_stop = a->include_stop;
     r->skip_special = a->skip_special;

@@ -12,8 +12,8 @@ struct prompt_args {
 
 struct sampling_args {
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
-    int64_t top_k, min_tokens, max_tokens, top_logprobs, prompt_logprobs, n, deadline_ms, priority,
-        wait_ms;
+    int64_t top_k, min_tokens, max_tokens, thinking_budget, top_logprobs, prompt_logprobs, n,
+        deadline_ms, priority, wait_ms;
     const char *seed, *request_id, *model, *json_schema, *regex, *grammar;
     bool ignore_eos, include_stop, logprobs, skip_special, json_object;
     struct option_list stop, stop_id, logit_bias, choice;

@@ -375,6 +375,8 @@ static enum status set_parsing(struct answer *a, struct answer_request *q,
     }
     a->parses = a->parse.tools != OUTPUT_TOOLS_NONE || a->parse.reasoning;
     q->ask.keep_marks = a->parses;
+    if (q->drop_budget && !*m->think_open)
+        q->ask.has_thinking_budget = false;
     q->ask.one_call = q->one_call && q->ask.tools_json;
     a->scores = q->ask.prompt_logprobs;
     q->ask.want_token_text = q->tokens || a->scores || a->parse.reasoning;

@@ -26,6 +26,7 @@ struct answer_request {
     bool one_call; /* only the first one is shown */
     bool
         reasoning; /* thinking is told from content where the model's marks are known; else it is content */
+    bool drop_budget; /* of thinking, where the model has no marks of it; else it is refused */
     bool
         no_answer; /* the prompts only: the one token that is generated is neither shown nor counted */
     bool tokens; /* struct answer_choice has tokens: for log probabilities and token ids */

@@ -28,7 +28,7 @@ static enum status read_tool_choice(struct anthropic_request *q, struct json_cur
     return tool_choice_read(&q->of, c, TOOL_CHOICE_ANTHROPIC, &q->no_tools);
 }
 
-/* The template decides what thinking on and off mean; how long a model thinks is its own business. */
+/* The template decides what thinking on and off mean. */
 static enum status read_thinking(struct anthropic_request *q, struct json_cursor *c)
 {
     static const char *const types[] = {"disabled", "enabled", "adaptive"};
@@ -36,7 +36,7 @@ static enum status read_thinking(struct anthropic_request *q, struct json_cursor
     struct json_cursor whole = *c;
     struct json_span key;
     size_t type = ARRAY_LEN(types), display = 0;
-    uint32_t budget;
+    uint32_t budget = 0;
     TRY(json_enter_object(c));
     while (json_next_key(c, &key)) {
         if (json_take_null(c))
@@ -54,6 +54,8 @@ static enum status read_thinking(struct anthropic_request *q, struct json_cursor
         return request_fail_at(c, &whole, "it has no type");
     q->variables.thinking = type == 0 ? THINKING_OFF : THINKING_ON;
     q->hide_thinking = display == 1;
+    q->of.ask.has_thinking_budget = q->of.drop_budget = type == 1 && budget;
+    q->of.ask.thinking_budget = budget;
     return ST_OK;
 }
 

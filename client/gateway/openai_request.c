@@ -60,6 +60,21 @@ static enum status read_reasoning_effort(struct openai_request *q, struct json_c
     return request_read_effort(&q->variables, c);
 }
 
+/* -1, as llama.cpp has it, is no budget. */
+static enum status read_thinking_budget(struct openai_request *q, struct json_cursor *c)
+{
+    struct json_cursor here = *c;
+    int64_t budget;
+    TRY(json_read_i64(c, -1, INT32_MAX, &budget));
+    if (budget < 0)
+        return ST_OK;
+    if (q->of.ask.has_thinking_budget && q->of.ask.thinking_budget != budget)
+        return json_fail(&here, ST_RANGE, "another field gives another budget of thinking");
+    q->of.ask.has_thinking_budget = true;
+    q->of.ask.thinking_budget = (uint32_t)budget;
+    return ST_OK;
+}
+
 static enum status read_tool_choice(struct openai_request *q, struct json_cursor *c)
 {
     q->has_tool_choice = true;
@@ -234,6 +249,9 @@ static const struct field fields[] = {
     BOOL("continue_final_message", OPENAI_CHAT, continue_final_message),
     READ("chat_template_kwargs", OPENAI_CHAT, read_variables),
     READ("reasoning_effort", OPENAI_CHAT, read_reasoning_effort),
+    READ("thinking_token_budget", OPENAI_CHAT, read_thinking_budget),  /* vLLM's */
+    READ("thinking_budget_tokens", OPENAI_CHAT, read_thinking_budget), /* llama.cpp's */
+    READ("thinking_budget", OPENAI_CHAT, read_thinking_budget),
     READ("tools", OPENAI_CHAT, openai_read_tools),
     READ("tool_choice", OPENAI_CHAT, read_tool_choice),
     READ("parallel_tool_calls", OPENAI_CHAT, read_parallel_calls),

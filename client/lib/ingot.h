@@ -156,6 +156,9 @@ enum ingot_grammar {
     INGOT_GRAMMAR_CHOICE, /* source: a JSON array of strings */
     INGOT_GRAMMAR_TAGS,   /* source: structural tags, a JSON object */
     INGOT_GRAMMAR_GBNF,   /* source: a context-free grammar */
+    /* what requests with a thinking_budget become; not with turns */
+    INGOT_GRAMMAR_THINKING,
+    INGOT_GRAMMAR_THINKING_TAGS,
 };
 
 /* Must the answer call tools (proto/ingot.proto, ToolChoice)? */
@@ -217,6 +220,8 @@ struct ingot_request {
     enum ingot_grammar grammar_kind; /* what the answer must follow; INGOT_GRAMMAR_NONE: anything */
     const void *grammar;             /* its source, UTF-8 */
     size_t n_grammar;
+    bool has_thinking_budget; /* with turns, of a model with marks of thinking */
+    uint32_t thinking_budget; /* tokens of thinking, then it is closed */
     /* The prompt's embedding is wanted, no answer: FINISH has it; fields of answers have no effect. */
     bool embed;
     const char

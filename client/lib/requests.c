@@ -120,7 +120,7 @@ static void fill_embed(const struct ingot_request *r, struct msg_generate *g)
     g->n_stops = 0;
     g->n = 1;
     g->grammar_kind = 0;
-    g->want_token_text = g->keep_marks = false;
+    g->want_token_text = g->keep_marks = g->has_thinking_budget = false;
 }
 
 /* The request as a message, in c->rx. */
@@ -152,6 +152,8 @@ static enum status fill_generate(struct ingot_client *c, const struct ingot_requ
     g->want_prompt_text = r->want_prompt_text;
     g->want_token_text = r->want_token_text;
     g->keep_marks = r->keep_marks;
+    g->has_thinking_budget = r->has_thinking_budget;
+    g->thinking_budget = r->thinking_budget;
     g->grammar_kind = (uint32_t)r->grammar_kind;
     g->grammar = client_text(r->grammar, r->n_grammar);
     g->add_special = r->add_special && r->text; /* a chat template brings its own */

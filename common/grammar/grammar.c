@@ -14,6 +14,8 @@ struct grammar {
     struct machine *machine;
     struct mask_cache *masks;
     uint64_t n_work; /* steps of compiling */
+    enum grammar_kind kind;
+    struct thinking_rule *thinking; /* of the kinds with a budget */
 };
 
 struct matcher {
@@ -36,11 +38,31 @@ static enum status compile_source(struct rules *r, const struct grammar_source *
                                    : source_compile(r, s, root);
 }
 
-static enum status build(struct grammar *g, const struct grammar_source *source,
+/* Takes the budget of thinking off: what is left is the tags of the text. */
+static enum status take_thinking(struct grammar *g, struct grammar_source *s)
+{
+    static const char any[] = "{\"free\":{}}";
+    struct json_span answer;
+    if (s->kind != GRAMMAR_THINKING && s->kind != GRAMMAR_THINKING_TAGS)
+        return ST_OK;
+    g->thinking = malloc(sizeof *g->thinking);
+    if (!g->thinking)
+        FAIL(ST_NOMEM, "no memory for a budget of thinking");
+    TRY(thinking_read(g->thinking, s->text, s->n, &answer));
+    if ((s->kind == GRAMMAR_THINKING_TAGS) != (answer.p != NULL))
+        FAIL(ST_FORMAT, "a budget of thinking %s",
+             answer.p ? "alone has no answer" : "with tags needs an answer");
+    *s = answer.p ? (struct grammar_source){GRAMMAR_TAGS, answer.p, answer.n}
+                  : (struct grammar_source){GRAMMAR_TAGS, any, sizeof any - 1};
+    return ST_OK;
+}
+
+static enum status build(struct grammar *g, struct grammar_source *source,
                          struct grammar_work *work)
 {
     uint32_t root = 0;
     TRY(rules_init(&g->rules, work));
+    TRY(take_thinking(g, source));
     uint32_t plain = charset_json_plain(g->rules.pool);
     TRY(compile_source(&g->rules, source, &root));
     TRY(rules_finish(&g->rules, root));
@@ -67,7 +89,9 @@ enum status grammar_compile(struct grammar **out, const struct grammar_source *s
     struct grammar *g = calloc(1, sizeof *g);
     if (!g)
         FAIL(ST_NOMEM, "no memory for a grammar");
-    enum status st = build(g, source, &work);
+    struct grammar_source left = *source;
+    g->kind = source->kind;
+    enum status st = build(g, &left, &work);
     if (work.status != ST_OK)
         st = fail_work(g, &work);
     if (st != ST_OK) {
@@ -92,12 +116,24 @@ void grammar_destroy(struct grammar *g)
     mask_cache_destroy(g->masks);
     machine_destroy(g->machine);
     rules_fini(&g->rules);
+    free(g->thinking);
     free(g);
+}
+
+const struct thinking_rule *grammar_thinking(const struct grammar *g)
+{
+    return g->thinking;
+}
+
+bool grammar_is_open(const struct grammar *g)
+{
+    return grammar_kind_is_open(g->kind);
 }
 
 size_t grammar_bytes(const struct grammar *g)
 {
-    return sizeof *g + machine_bytes(g->machine) + mask_cache_bytes(g->masks);
+    return sizeof *g + (g->thinking ? sizeof *g->thinking : 0) + machine_bytes(g->machine) +
+           mask_cache_bytes(g->masks);
 }
 
 void grammar_shrink(struct grammar *g)

@@ -26,5 +26,6 @@ add_library(ingot_grammar STATIC
   grammar/stacks.c
   grammar/string_expr.c
   grammar/tags.c
+  grammar/thinking.c
   grammar/token_trie.c)
 target_link_libraries(ingot_grammar PUBLIC ingot_flags ingot_common ingot_json)

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "common/grammar/grammar_source.h"
+#include "common/grammar/thinking.h"
 #include "common/grammar/token_trie.h"
 
 struct grammar;
@@ -28,6 +29,11 @@ enum { GRAMMAR_MAX_WORK = 1 << 24 }; /* steps of one compile */
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source,
                                        const atomic_bool *stop);
 void grammar_destroy(struct grammar *g);
+
+/* The budget of thinking that it has, or NULL; its matchers know nothing of it.  With grammar_is_open they allow any text
+ * but special tokens: they are of no use. */
+const struct thinking_rule *grammar_thinking(const struct grammar *g);
+bool grammar_is_open(const struct grammar *g);
 
 /* Bytes of memory that it holds; after compiling, a function of the source. */
 size_t grammar_bytes(const struct grammar *g);

@@ -2,7 +2,9 @@
 #ifndef COMMON_GRAMMAR_GRAMMAR_SOURCE_H
 #define COMMON_GRAMMAR_GRAMMAR_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     GRAMMAR_MAX_BYTES = 1 << 20, /* of a source */
@@ -21,8 +23,17 @@ enum grammar_kind {
     GRAMMAR_TAGS = 5,   /* source: structural tags (tags.h), a JSON object */
     GRAMMAR_GBNF =
         6, /* source: a context-free grammar (gbnf.h), of whose rule root the text is one */
+    GRAMMAR_THINKING = 7, /* source: a budget of thinking (thinking.h); any text */
+    GRAMMAR_THINKING_TAGS =
+        8, /* source: the same, whose "answer" is structural tags, for the whole text */
     GRAMMAR_KINDS,
 };
+
+/* A kind whose texts are any: end-of-sequence tokens are possible everywhere, and end answers as without a grammar. */
+static inline bool grammar_kind_is_open(uint32_t kind)
+{
+    return kind == GRAMMAR_THINKING;
+}
 
 struct grammar_source {
     enum grammar_kind kind;

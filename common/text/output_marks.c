@@ -91,6 +91,11 @@ const struct output_think *output_think_of_template(const char *source, size_t n
     return NULL;
 }
 
+bool output_think_is_anywhere(const struct output_think *think)
+{
+    return strcmp(think->open, HARMONY_ANALYSIS) == 0;
+}
+
 const char *output_call_mark(size_t i)
 {
     static const char *const marks[] = {"<tool_call>",
@@ -130,7 +135,7 @@ const char *output_message_mark(const struct output_think *think, size_t i)
     static const char *const harmony[] = {HARMONY_START,   HARMONY_CHANNEL, HARMONY_CONSTRAIN,
                                           HARMONY_MESSAGE, HARMONY_END,     HARMONY_CALL,
                                           HARMONY_RETURN};
-    if (think && strcmp(think->open, HARMONY_ANALYSIS) == 0)
+    if (think && output_think_is_anywhere(think))
         return i < ARRAY_LEN(harmony) ? harmony[i] : NULL;
     bool gemma = think && strcmp(think->close, GEMMA_CHANNEL_END) == 0;
     return gemma && i == 0 ? GEMMA_CHANNEL : NULL;

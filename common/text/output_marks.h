@@ -19,6 +19,9 @@ const struct output_think *output_think_pair(size_t i);
 /* The pair of which the template has a mark; NULL: none. */
 const struct output_think *output_think_of_template(const char *source, size_t n);
 
+/* May thinking begin behind other text of an answer (gpt-oss's channels)?  Else at its beginning alone. */
+bool output_think_is_anywhere(const struct output_think *think);
+
 /* Mark i of those that begin, end or separate parts of calls; NULL: there are no more. */
 const char *output_call_mark(size_t i);
 /* Mark i around messages or channels within an answer, of the format (gpt-oss's, Gemma 4's) whose thinking is marked so. */

@@ -166,7 +166,7 @@ static enum status decode_embed(struct msg_generate *g, const Ingot__Generate *m
         {"sampling", m->sampling != NULL}, {"max_tokens", m->has_max_tokens},
         {"stop", m->n_stop > 0},           {"n", m->n != 1},
         {"grammar", m->grammar != NULL},   {"want_token_text", m->want_token_text},
-        {"keep_marks", m->keep_marks},
+        {"keep_marks", m->keep_marks},     {"thinking_budget", m->has_thinking_budget},
     };
     if (!m->embed)
         return ST_OK;
@@ -237,6 +237,10 @@ static enum status decode_generate(struct msg_generate *g, const Ingot__Generate
     g->want_prompt_text = m->want_prompt_text;
     g->want_token_text = m->want_token_text;
     g->keep_marks = m->keep_marks;
+    g->has_thinking_budget = m->has_thinking_budget;
+    g->thinking_budget = m->thinking_budget;
+    if (m->has_thinking_budget && g->kind != PROMPT_CHAT)
+        FAIL_FIELD("thinking_budget", ST_RANGE, "thinking_budget goes with a chat");
     TRY(decode_grammar(g, m->grammar, field));
     TRY(decode_embed(g, m, field));
     if (m->resume)
@@ -482,6 +486,8 @@ static enum status encode_generate(struct wire_bytes *out, const struct msg_gene
         SET(m, want_token_text, true);
     if (g->keep_marks)
         SET(m, keep_marks, true);
+    if (g->has_thinking_budget)
+        SET(m, thinking_budget, g->thinking_budget);
     if (g->grammar_kind) {
         SET(grammar, kind, (Ingot__GrammarKind)g->grammar_kind);
         SET(grammar, source, bytes_of(g->grammar));

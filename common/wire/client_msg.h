@@ -175,7 +175,9 @@ struct msg_generate {
     bool has_limits, has_grace;
     struct tenant_limits limits;
     uint32_t grace_ms;
-    struct wire_text client_digest;  /* n 0: none */
+    struct wire_text client_digest; /* n 0: none */
+    bool has_thinking_budget;
+    uint32_t thinking_budget;        /* tokens */
     uint32_t grammar_kind;           /* common/grammar/grammar.h has the values; 0: none */
     struct wire_text grammar;        /* its source */
     const struct msg_resume *resume; /* NULL: none */

@@ -1,4 +1,4 @@
-foreach(name stories grammar same_bytes experts sinks gpt2 latent delta mamba fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
+foreach(name stories grammar thinking same_bytes experts sinks gpt2 latent delta mamba fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
     keys limits locked_serve names parse_special prompt_logprobs journal waiting embed encoders rerank decoder_rerankers)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)

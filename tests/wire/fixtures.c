@@ -112,6 +112,8 @@ static struct msg_generate generate_chat(void)
                                .clock_s = 1700000000,
                                .zone_s = -12600};
     g.add_special = false;
+    g.has_thinking_budget = true;
+    g.thinking_budget = 300;
     return g;
 }
 

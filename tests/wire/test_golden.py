@@ -36,7 +36,7 @@ assert [s.prompt_logprobs for s in m.resume.sample] == [17, 0, 0, 0]
 assert [s.text_bytes for s in m.resume.sample] == [7, 0, 0, 9] and m.resume.elapsed_ms == 2500
 m = read("generate_chat")
 assert m.chat.clock_s == 1700000000 and m.chat.zone_s == -12600
-assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{")
+assert m.chat.turn[0].content == b"Be brief." and m.chat.turn[1].json.startswith(b"{") and m.thinking_budget == 300
 assert read("detokenize").id[2] == 70000
 assert read("tokenize").want_token_text
 m = read("tokenize_chat")

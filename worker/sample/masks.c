@@ -19,10 +19,11 @@ struct entry {
 };
 
 struct slot {
-    struct matcher *matcher; /* NULL: no grammar */
-    struct entry *entry;
-    bool broken;      /* its tokens do not follow the grammar */
-    int32_t last_row; /* its row in the last step, -1: none */
+    struct entry *entry;            /* NULL: no grammar */
+    struct matcher *matcher;        /* NULL: none, or one of any text (grammar_is_open) */
+    struct thinking_state thinking; /* if the grammar has a budget of it */
+    bool broken;                    /* its tokens do not follow the grammar */
+    int32_t last_row;               /* its row in the last step, -1: none */
     int32_t stop[MAX_STOP_IDS], n_stop;
 };
 
@@ -241,6 +242,16 @@ bool masks_compiled(const struct masks *m, uint64_t id)
     return !e || !e->job || compiler_done(m->compiler, e->job);
 }
 
+static enum status check_thinking(const struct masks *m, const struct grammar *g)
+{
+    const struct thinking_rule *rule = grammar_thinking(g);
+    for (uint32_t i = 0; rule && i < rule->n_close_ids; i++)
+        if (rule->close_ids[i] >= m->cfg.vocab)
+            FAIL(ST_PEER, "thinking is closed by id %d of a vocabulary of %d", rule->close_ids[i],
+                 m->cfg.vocab);
+    return ST_OK;
+}
+
 /* Waits for its grammar. */
 static enum status take_grammar(struct masks *m, struct entry *e)
 {
@@ -251,7 +262,9 @@ static enum status take_grammar(struct masks *m, struct entry *e)
     enum status st = compiler_take(m->compiler, job, &e->grammar);
     if (st == ST_OK)
         grammar_memory_used(&m->memory, &e->share, e->grammar);
-    if (st == ST_OK || st == ST_NOMEM)
+    if (st == ST_OK)
+        return check_thinking(m, e->grammar);
+    if (st == ST_NOMEM)
         return st;
     FAIL(ST_PEER, "the coordinator sent a grammar that does not compile");
 }
@@ -288,10 +301,16 @@ enum status masks_check(struct masks *m, const struct step_plan *plan)
 static enum status feed(struct masks *m, struct slot *t, int32_t token)
 {
     bool ok = true;
+    const struct thinking_rule *rule = grammar_thinking(t->entry->grammar);
     if (token < 0 || token >= m->cfg.vocab)
         return ST_OK; /* a row that ended has no token */
+    const uint8_t *bytes = m->trie->bytes + m->trie->off[token];
     uint32_t n = m->trie->off[token + 1] - m->trie->off[token];
-    TRY(matcher_consume(t->matcher, m->trie->bytes + m->trie->off[token], n, &ok));
+    if (rule)
+        thinking_token(rule, &t->thinking, token, bytes, n);
+    if (!t->matcher)
+        return ST_OK;
+    TRY(matcher_consume(t->matcher, bytes, n, &ok));
     t->broken = t->broken || !ok;
     grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
     return ST_OK;
@@ -308,7 +327,11 @@ static enum status open_slot(struct masks *m, const struct step *s, const struct
     t->entry->n_users++;
     t->n_stop = (int32_t)o->n_stop_ids;
     memcpy(t->stop, plan->stop_ids + o->stop_off, o->n_stop_ids * sizeof *t->stop);
-    TRY(matcher_create(&t->matcher, t->entry->grammar));
+    const struct thinking_rule *rule = grammar_thinking(t->entry->grammar);
+    if (rule)
+        thinking_begin(rule, &t->thinking);
+    if (!grammar_is_open(t->entry->grammar))
+        TRY(matcher_create(&t->matcher, t->entry->grammar));
     for (uint32_t i = o->n_prompt; i < o->n_history; i++)
         TRY(feed(m, t, plan->history[o->history_off + i]));
     return ST_OK;
@@ -320,7 +343,7 @@ static enum status feed_seq(struct masks *m, const struct step *s, const struct 
     int32_t slot = step_find(s, q->seq_id);
     struct slot *t = &m->slots[slot];
     uint32_t n_prompt = (uint32_t)step_seq(s, slot)->n_prompt;
-    for (uint32_t k = 0; t->matcher && k < q->n_tokens; k++) {
+    for (uint32_t k = 0; t->entry && k < q->n_tokens; k++) {
         int32_t token = plan->tokens[q->token_off + k];
         if (token == TOKEN_OF_LAST_STEP)
             token = last[t->last_row];
@@ -337,14 +360,14 @@ enum status masks_open(struct masks *m, const struct step *s, const struct step_
         TRY(open_slot(m, s, plan, &plan->opens[i]));
     for (uint32_t i = 0; i < plan->n_seqs; i++) {
         const struct plan_seq *q = &plan->seqs[i];
-        if (!m->slots[step_find(s, q->seq_id)].matcher)
+        if (!m->slots[step_find(s, q->seq_id)].entry)
             continue;
         m->involved = true;
         if (q->n_tokens && plan->tokens[q->token_off] == TOKEN_OF_LAST_STEP)
             m->need_last = true;
     }
     for (int32_t i = 0; i < step_n_out(s); i++)
-        if (m->slots[step_out_slot(s, i)].matcher)
+        if (m->slots[step_out_slot(s, i)].entry)
             m->any = true;
     return ST_OK;
 }
@@ -396,12 +419,42 @@ static void end_row(struct masks *m, const struct slot *t, int32_t i_row, bool c
     m->dear[i_row] = dear;
 }
 
+static bool within_min(const struct step_seq *seq)
+{
+    return seq->len - seq->n_prompt < (int64_t)seq->sp.min_new;
+}
+
+/* Thinking must be closed: its token alone, if the row allows it. */
+static void close_thinking(const struct masks *m, const struct slot *t, uint32_t *mask)
+{
+    const struct thinking_rule *rule = grammar_thinking(t->entry->grammar);
+    int32_t id = rule ? thinking_forced(rule, &t->thinking) : -1;
+    if (id < 0 || !(mask[id / 32] >> (id % 32) & 1))
+        return;
+    memset(mask, 0, (size_t)m->n_words * sizeof *mask);
+    mask[id / 32] = 1U << (id % 32);
+}
+
+/* Of a grammar of any text. */
+static void mask_open_row(struct masks *m, const struct step_seq *seq, const struct slot *t,
+                          uint32_t *mask)
+{
+    memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
+    if (within_min(seq))
+        without_stops(m, t, mask);
+    close_thinking(m, t, mask);
+}
+
 static enum status mask_row(struct masks *m, const struct step_seq *seq, struct slot *t,
                             uint32_t *mask, int32_t i_row)
 {
     uint32_t n = 0;
     int32_t only;
     bool accepts = false, cached;
+    if (!t->matcher) {
+        mask_open_row(m, seq, t, mask);
+        return ST_OK;
+    }
     memset(mask, 0, (size_t)m->n_words * sizeof *mask);
     if (!t->broken) {
         enum status st = matcher_mask(t->matcher, m->trie, mask, &n, &only, &cached);
@@ -417,8 +470,9 @@ static enum status mask_row(struct masks *m, const struct step_seq *seq, struct 
     }
     for (uint32_t i = 0; accepts && i < m->n_end; i++)
         mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);
-    if (seq->len - seq->n_prompt < (int64_t)seq->sp.min_new)
+    if (within_min(seq))
         without_stops(m, t, mask);
+    close_thinking(m, t, mask);
     if (n == 0 && !(accepts && m->n_end))
         end_row(m, t, i_row, accepts, false);
     return ST_OK;
@@ -432,7 +486,7 @@ static enum status make_rows(struct masks *m, const struct step *s)
         uint32_t *mask = m->rows + (size_t)i * (size_t)m->n_words;
         struct slot *t = i < step_n_out(s) ? &m->slots[step_out_slot(s, i)] : NULL;
         m->endings[i] = 0;
-        if (t && t->matcher)
+        if (t && t->entry)
             TRY(mask_row(m, step_seq(s, step_out_slot(s, i)), t, mask, i));
         else
             memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);

@@ -3,7 +3,9 @@
  * on every rank; masks the logits of the step's rows before the candidates are taken.
  *
  * A row's mask has the tokens of matcher_mask, and the model's end ids exactly when the text is complete.  While the
- * answer has fewer than min_new tokens, end and stop ids are left out, unless nothing else is possible.
+ * answer has fewer than min_new tokens, end and stop ids are left out, unless nothing else is possible.  Where a budget of
+ * thinking is used up (common/grammar/thinking.h) the next id of the closing mark is left alone.  A grammar of any text
+ * with a budget masks nothing else.
  *
  * Masks are made while the device, or on the CPU the other threads, compute the layers of the step that they are for.
  *

@@ -12,7 +12,7 @@ Message = Mapping[str, Any]
 
 _SAMPLING = {f.name for f in MESSAGES["Sampling"].DESCRIPTOR.fields} - {"logit_bias", "stop_token_id"}
 _GENERATE = ("model", "max_tokens", "include_stop", "n", "deadline_ms", "priority", "skip_special", "add_special",
-             "tenant", "grace_ms", "client_digest", "keep_marks")
+             "tenant", "grace_ms", "client_digest", "keep_marks", "thinking_budget")
 OPTIONS = sorted(_SAMPLING | set(_GENERATE) | {"logit_bias", "stop_token_ids", "stop", "request_id"})
 
 
