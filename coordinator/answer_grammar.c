@@ -168,6 +168,10 @@ static enum status put_call(struct builder *b, const struct tool *t)
         json_write_raw(&b->w, t->schema.p ? t->schema.p : none,
                        t->schema.p ? t->schema.n : sizeof none - 1);
         json_member_string(&b->w, "of", t->name);
+        if (b->form->quote)
+            json_member_string(&b->w,
+                               part_is_special(b->f, b->form->quote) ? "special_quote" : "quote",
+                               b->form->quote);
         json_write_end_object(&b->w);
     }
     part_text(&b->w, b->f, b->form->after);

@@ -36,6 +36,12 @@ static const struct wire_text *special_at(const struct answer_form *f, const cha
     return NULL;
 }
 
+bool part_is_special(const struct answer_form *f, const char *text)
+{
+    const struct wire_text *mark = special_at(f, text);
+    return mark && mark->n == strlen(text);
+}
+
 void part_text(struct json_writer *w, const struct answer_form *f, const char *text)
 {
     while (*text) {

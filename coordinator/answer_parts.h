@@ -12,6 +12,8 @@ void part_list(struct json_writer *w, const char *kind);
 void part_end_list(struct json_writer *w);
 /* An item: a node with a text. */
 void part_put(struct json_writer *w, const char *kind, const char *text, size_t n);
+/* Is the text a special token? */
+bool part_is_special(const struct answer_form *f, const char *text);
 /* Items of a list: the text, its special tokens apart. */
 void part_text(struct json_writer *w, const struct answer_form *f, const char *text);
 

@@ -20,6 +20,7 @@ add_library(ingot_grammar STATIC
   grammar/schema_array.c
   grammar/schema_keywords.c
   grammar/schema_object.c
+  grammar/schema_style.c
   grammar/schema_tree.c
   grammar/schema_values.c
   grammar/source.c

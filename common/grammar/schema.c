@@ -429,9 +429,10 @@ static enum status compile(struct schema_compiler *k, uint32_t *root)
     return k->rules->status;
 }
 
-enum status schema_compile(struct rules *rules, const char *text, size_t n, uint32_t *root)
+enum status schema_compile(struct rules *rules, const struct schema_style *style, const char *text,
+                           size_t n, uint32_t *root)
 {
-    struct schema_compiler k = {.rules = rules, .pool = rules->pool};
+    struct schema_compiler k = {.style = style, .rules = rules, .pool = rules->pool};
     TRY(schema_tree_read(&k.tree, text, n, rules->work));
     enum status st = compile(&k, root);
     schema_tree_free(&k.tree);
@@ -443,5 +444,5 @@ enum status schema_compile(struct rules *rules, const char *text, size_t n, uint
 enum status schema_any_object(struct rules *rules, uint32_t *root)
 {
     static const char text[] = "{\"type\":\"object\"}";
-    return schema_compile(rules, text, sizeof text - 1, root);
+    return schema_compile(rules, &schema_json, text, sizeof text - 1, root);
 }

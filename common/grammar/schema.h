@@ -14,10 +14,12 @@
 #define COMMON_GRAMMAR_SCHEMA_H
 
 #include "common/grammar/rules.h"
+#include "common/grammar/schema_style.h"
 
-/* Appends the rules of a schema (JSON text).  Failures: ST_FORMAT, ST_UNSUPPORTED, ST_RANGE with the path. */
-MUST_CHECK enum status schema_compile(struct rules *rules, const char *text, size_t n,
-                                      uint32_t *root);
+/* Appends the rules of a schema (JSON text), its values in a style.  Failures: ST_FORMAT, ST_UNSUPPORTED, ST_RANGE with
+ * the path. */
+MUST_CHECK enum status schema_compile(struct rules *rules, const struct schema_style *style,
+                                      const char *text, size_t n, uint32_t *root);
 /* ... of any JSON object. */
 MUST_CHECK enum status schema_any_object(struct rules *rules, uint32_t *root);
 

@@ -50,6 +50,7 @@ struct memo {
 
 struct schema_compiler {
     struct schema_tree tree;
+    const struct schema_style *style;
     struct rules *rules;
     struct expr_pool *pool;
     bool siblings_of_ref; /* keywords beside $ref hold (since 2019-09) */
@@ -94,7 +95,7 @@ MUST_CHECK enum status schema_number(struct schema_compiler *k, const struct sha
                                      uint32_t *rule);
 MUST_CHECK enum status schema_string(struct schema_compiler *k, const struct conj *c,
                                      uint32_t *rule);
-/* Between the quotes, in TEXT_JSON; *plain: any string. */
+/* Between the quotes, in the style's form; *plain: any string. */
 MUST_CHECK enum status schema_string_expr(struct schema_compiler *k, const struct conj *c,
                                           bool *plain, uint32_t *expr);
 

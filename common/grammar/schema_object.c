@@ -96,7 +96,7 @@ static enum status add_pattern(struct object *o, uint32_t node)
                            MAX_PATTERNS);
     enum status st = json_span_text(o->k->tree.nodes[node].key, &text);
     if (st == ST_OK)
-        st = regex_compile(o->k->pool, text.data, text.len, REGEX_SEARCH, TEXT_JSON,
+        st = regex_compile(o->k->pool, text.data, text.len, REGEX_SEARCH, style_form(o->k->style),
                            &o->pattern_expr[o->n_patterns]);
     text_buf_free(&text);
     if (st != ST_OK) {
@@ -154,22 +154,62 @@ static enum status read_object(struct object *o)
     return ST_OK;
 }
 
+/* Merges the sorted halves of list, which has n members, through room. */
+static void merge(const struct schema_style *style, struct member *list, uint32_t n,
+                  struct member *room)
+{
+    uint32_t half = n / 2, a = 0, b = half;
+    for (uint32_t i = 0; i < n; i++) {
+        bool first = b == n || (a < half && style_compare_names(style, list[a].name, list[a].n_name,
+                                                                list[b].name, list[b].n_name) <= 0);
+        room[i] = list[first ? a++ : b++];
+    }
+    memcpy(list, room, n * sizeof *list);
+}
+
+static void sort(const struct schema_style *style, struct member *list, uint32_t n,
+                 struct member *room)
+{
+    if (n < 2)
+        return;
+    sort(style, list, n / 2, room);
+    sort(style, list + n / 2, n - n / 2, room);
+    merge(style, list, n, room);
+}
+
+/* In the style's order; the table is of no use from here on. */
+static enum status sort_members(struct object *o)
+{
+    if (style_is_json(o->k->style) || o->n < 2)
+        return ST_OK;
+    struct member *room = calloc(o->n, sizeof *room);
+    if (!room)
+        FAIL(ST_NOMEM, "no memory for %u properties", o->n);
+    sort(o->k->style, o->members, o->n, room);
+    free(room);
+    return ST_OK;
+}
+
 /* ---- the schemas of a member ---- */
 
 static uint32_t key_literal(struct object *o, const struct member *m)
 {
-    return charset_literal(o->k->pool, m->name, m->n_name, TEXT_JSON);
+    return charset_literal(o->k->pool, m->name, m->n_name, style_form(o->k->style));
 }
 
 /* Does the name match the pattern's expression? */
 static enum status name_matches(struct object *o, const struct member *m, uint32_t i_pattern,
                                 bool *matches)
 {
+    struct expr_pool *p = o->k->pool;
     struct text_buf text = {0};
-    enum status st = schema_write_text(m->name, m->n_name, &text);
+    if (style_form(o->k->style) == TEXT_PLAIN) {
+        *matches = expr_matches(p, o->pattern_expr[i_pattern], m->name, m->n_name);
+        return ST_OK;
+    }
+    enum status st = style_write_string(&schema_json, m->name, m->n_name, &text);
     if (st == ST_OK)
-        *matches =
-            expr_matches(o->k->pool, o->pattern_expr[i_pattern], text.data + 1, text.len - 2);
+        *matches = expr_matches(p, o->pattern_expr[i_pattern], text.data + 1, text.len - 2);
     text_buf_free(&text);
     return st;
 }
@@ -215,6 +255,19 @@ static enum status value_rule(struct object *o, const struct member *m, unsigned
     return schema_rule(o->k, &value, rule);
 }
 
+/* The name as the style writes it, which has one way. */
+static enum status styled_name(struct object *o, const struct member *m, uint32_t *expr)
+{
+    struct text_buf text = {0};
+    enum status st = style_write_name(o->k->style, m->name, m->n_name, &text);
+    if (st == ST_OK)
+        *expr = expr_literal(o->k->pool, text.data, text.len);
+    text_buf_free(&text);
+    return st == ST_UNSUPPORTED
+               ? schema_fail(o->k, o->c->node[0], st, "a name has the mark of a string in it")
+               : st;
+}
+
 static enum status member_rule(struct object *o, struct member *m)
 {
     struct expr_pool *p = o->k->pool;
@@ -226,7 +279,12 @@ static enum status member_rule(struct object *o, struct member *m)
         matched |= (unsigned)matches << i;
     }
     TRY(value_rule(o, m, matched, &value));
-    uint32_t key = expr_concat(p, string_quoted(p, key_literal(o, m)), expr_range(p, ':', ':'));
+    uint32_t key = EXPR_NONE;
+    if (style_is_json(o->k->style))
+        key = style_quoted(o->k->style, p, key_literal(o, m));
+    else
+        TRY(styled_name(o, m, &key));
+    key = expr_concat(p, key, expr_range(p, ':', ':'));
     m->rule = rule_pair(o->k, rules_lexeme(o->k->rules, key), value);
     return ST_OK;
 }
@@ -248,7 +306,7 @@ static enum status other_names(struct object *o, unsigned matched, uint32_t *exp
     if (o->n)
         list[n++] = expr_not(p, expr_or(p, names, o->n));
     if (!matched)
-        list[n++] = string_length(p, 0, EXPR_NO_LIMIT);
+        list[n++] = string_length(p, style_form(o->k->style), 0, EXPR_NO_LIMIT);
     *expr = expr_and(p, list, n);
     free(names);
     return ST_OK;
@@ -276,7 +334,8 @@ static enum status others_rule(struct object *o)
         bool plain = o->n == 0 && o->n_patterns == 0;
         TRY(other_names(o, matched, &names));
         TRY(value_rule(o, NULL, matched, &value));
-        uint32_t key = plain ? string_any(p) : string_quoted(p, names);
+        uint32_t key =
+            plain ? style_any_string(o->k->style, p) : style_quoted(o->k->style, p, names);
         key = rules_lexeme(o->k->rules, expr_concat(p, key, expr_range(p, ':', ':')));
         list[n++] = rule_pair(o->k, key, value);
     }
@@ -355,6 +414,7 @@ static enum status object_rule(struct object *o, uint32_t *rule)
         *rule = rule_never(o->k);
         return ST_OK;
     }
+    TRY(sort_members(o));
     for (uint32_t i = 0; i < o->n; i++)
         TRY(member_rule(o, &o->members[i]));
     TRY(others_rule(o));

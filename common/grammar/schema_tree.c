@@ -342,41 +342,27 @@ bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b)
     }
 }
 
-enum status schema_write_text(const char *text, size_t n, struct text_buf *out)
-{
-    static const char plain[] = "\"\\\b\f\n\r\t", escape[] = "\"\\bfnrt";
-    TRY(text_buf_append(out, "\"", 1));
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        const char *special = c ? strchr(plain, c) : NULL;
-        char e[8];
-        if (special)
-            snprintf(e, sizeof e, "\\%c", escape[special - plain]);
-        else if (c < 0x20 || c == 0x7f)
-            snprintf(e, sizeof e, "\\u%04x", c);
-        else
-            snprintf(e, sizeof e, "%c", c);
-        TRY(text_buf_append(out, e, strlen(e)));
-    }
-    return text_buf_append(out, "\"", 1);
-}
+typedef enum status write_fn(const struct schema_style *style, const char *text, size_t n,
+                             struct text_buf *out);
 
-static enum status write_string(struct json_span s, struct text_buf *out)
+static enum status write_span(const struct schema_style *style, write_fn *write, struct json_span s,
+                              struct text_buf *out)
 {
     struct text_buf text = {0};
     enum status st = json_span_text(s, &text);
     if (st == ST_OK)
-        st = schema_write_text(text.data, text.len, out);
+        st = write(style, text.data, text.len, out);
     text_buf_free(&text);
     return st;
 }
 
-enum status schema_write(const struct schema_tree *t, uint32_t node, struct text_buf *out)
+enum status schema_write(const struct schema_tree *t, const struct schema_style *style,
+                         uint32_t node, struct text_buf *out)
 {
     const struct schema_node *n = &t->nodes[node];
     bool object = n->type == JSON_OBJECT;
     if (n->type == JSON_STRING)
-        return write_string(n->value, out);
+        return write_span(style, style_write_string, n->value, out);
     if (!object && n->type != JSON_ARRAY)
         return text_buf_append(out, n->value.p, n->value.n);
     TRY(text_buf_append(out, object ? "{" : "[", 1));
@@ -384,10 +370,10 @@ enum status schema_write(const struct schema_tree *t, uint32_t node, struct text
         if (i != n->first)
             TRY(text_buf_append(out, ",", 1));
         if (object) {
-            TRY(write_string(t->nodes[i].key, out));
+            TRY(write_span(style, style_write_name, t->nodes[i].key, out));
             TRY(text_buf_append(out, ":", 1));
         }
-        TRY(schema_write(t, i, out));
+        TRY(schema_write(t, style, i, out));
     }
     return text_buf_append(out, object ? "}" : "]", 1);
 }

@@ -3,6 +3,7 @@
 #ifndef COMMON_GRAMMAR_SCHEMA_TREE_H
 #define COMMON_GRAMMAR_SCHEMA_TREE_H
 
+#include "common/grammar/schema_style.h"
 #include "common/grammar/work.h"
 #include "common/json/json_read.h"
 
@@ -48,11 +49,9 @@ bool schema_is(const struct schema_tree *t, uint32_t node,
                const char *text); /* a string with that text? */
 /* Are two values equal (numbers by value, objects whatever their order)? */
 bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b);
-/* Appends the value without white space; strings in the one form of TEXT_JSON (charset.h). */
-MUST_CHECK enum status schema_write_text(const char *text, size_t n,
-                                         struct text_buf *out); /* a string */
-MUST_CHECK enum status schema_write(const struct schema_tree *t, uint32_t node,
-                                    struct text_buf *out);
+/* Appends the value without white space, in a style. */
+MUST_CHECK enum status schema_write(const struct schema_tree *t, const struct schema_style *style,
+                                    uint32_t node, struct text_buf *out);
 
 /* "#/properties/a/items" of a node, shortened at its beginning when longer than size - 1.  Returns out. */
 const char *schema_path(const struct schema_tree *t, uint32_t node, char *out, size_t size);

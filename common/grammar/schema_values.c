@@ -106,7 +106,7 @@ static enum status add_pattern(struct schema_compiler *k, uint32_t node, uint32_
         return ST_OK;
     enum status st = json_span_text(k->tree.nodes[m].value, &text);
     if (st == ST_OK)
-        st = regex_compile(k->pool, text.data, text.len, REGEX_SEARCH, TEXT_JSON, &e);
+        st = regex_compile(k->pool, text.data, text.len, REGEX_SEARCH, style_form(k->style), &e);
     text_buf_free(&text);
     if (st != ST_OK) {
         char why[200];
@@ -128,7 +128,7 @@ static enum status add_format(struct schema_compiler *k, uint32_t node, uint32_t
     struct json_span s = k->tree.nodes[m].value;
     if (json_open(&c, s.p - 1, s.n + 2, NULL) != ST_OK ||
         json_read_chars(&c, name, sizeof name) != ST_OK ||
-        string_format(k->pool, name, &e) != ST_OK)
+        string_format(k->pool, style_form(k->style), name, &e) != ST_OK)
         return schema_fail(k, m, ST_UNSUPPORTED, "this format is not supported");
     *expr = expr_and2(k->pool, *expr, e);
     *plain = false;
@@ -154,7 +154,7 @@ enum status schema_string_expr(struct schema_compiler *k, const struct conj *c, 
     if (min > max)
         *expr = EXPR_NONE;
     else if (min > 0 || max != EXPR_NO_LIMIT || *expr == EXPR_ALL)
-        *expr = expr_and2(k->pool, *expr, string_length(k->pool, min, max));
+        *expr = expr_and2(k->pool, *expr, string_length(k->pool, style_form(k->style), min, max));
     return ST_OK;
 }
 
@@ -163,7 +163,8 @@ enum status schema_string(struct schema_compiler *k, const struct conj *c, uint3
     bool plain;
     uint32_t e;
     TRY(schema_string_expr(k, c, &plain, &e));
-    *rule = rules_lexeme(k->rules, plain ? string_any(k->pool) : string_quoted(k->pool, e));
+    *rule = rules_lexeme(k->rules, plain ? style_any_string(k->style, k->pool)
+                                         : style_quoted(k->style, k->pool, e));
     return ST_OK;
 }
 
@@ -238,11 +239,15 @@ static enum status allowed(struct schema_compiler *k, const struct shape *s, con
     if ((type == JSON_OBJECT || type == JSON_ARRAY) && has_structure(k, s))
         return schema_fail(k, value, ST_UNSUPPORTED,
                            "an array or object among constants beside keywords for its contents");
-    TRY(schema_write(&k->tree, value, text));
+    enum status st = schema_write(&k->tree, k->style, value, text);
+    if (st == ST_UNSUPPORTED)
+        return schema_fail(k, value, st, "it has the mark of a string in it");
+    TRY(st);
+    size_t quote = style_is_json(k->style) ? 1 : k->style->open.len;
     if (type == JSON_NUMBER && l->number != EXPR_ALL)
         *ok = expr_matches(k->pool, l->number, text->data, text->len);
     if (type == JSON_STRING && l->string != EXPR_ALL)
-        *ok = expr_matches(k->pool, l->string, text->data + 1, text->len - 2);
+        *ok = expr_matches(k->pool, l->string, text->data + quote, text->len - 2 * quote);
     return ST_OK;
 }
 

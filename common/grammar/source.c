@@ -58,7 +58,7 @@ enum status source_compile(struct rules *r, const struct grammar_source *s, uint
 {
     switch (s->kind) {
     case GRAMMAR_JSON_SCHEMA:
-        return schema_compile(r, s->text, s->n, root);
+        return schema_compile(r, &schema_json, s->text, s->n, root);
     case GRAMMAR_JSON_OBJECT:
         return schema_any_object(r, root);
     case GRAMMAR_REGEX:

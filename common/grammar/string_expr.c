@@ -52,27 +52,16 @@ static const struct {
      "+(?:/" PCHAR "*)*)?(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"},
 };
 
-uint32_t string_quoted(struct expr_pool *p, uint32_t inner)
+uint32_t string_length(struct expr_pool *p, enum text_form form, uint32_t min, uint32_t max)
 {
-    uint32_t quote = expr_range(p, '"', '"');
-    return expr_concat(p, quote, expr_concat(p, inner, quote));
+    return expr_repeat(p, charset_any(p, form), min, max);
 }
 
-uint32_t string_any(struct expr_pool *p)
-{
-    return string_quoted(p, expr_repeat(p, charset_json_any(p), 0, EXPR_NO_LIMIT));
-}
-
-uint32_t string_length(struct expr_pool *p, uint32_t min, uint32_t max)
-{
-    return expr_repeat(p, charset_any(p, TEXT_JSON), min, max);
-}
-
-enum status string_format(struct expr_pool *p, const char *name, uint32_t *out)
+enum status string_format(struct expr_pool *p, enum text_form form, const char *name, uint32_t *out)
 {
     for (size_t i = 0; i < ARRAY_LEN(formats); i++)
         if (strcmp(formats[i].name, name) == 0)
             return regex_compile(p, formats[i].pattern, strlen(formats[i].pattern), REGEX_WHOLE,
-                                 TEXT_JSON, out);
+                                 form, out);
     FAIL(ST_UNSUPPORTED, "format \"%s\" is not supported", name);
 }

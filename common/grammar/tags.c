@@ -6,6 +6,7 @@
 
 #include "common/grammar/regex.h"
 #include "common/grammar/regex_parse.h"
+#include "common/grammar/schema.h"
 #include "common/grammar/schema_tree.h"
 #include "common/grammar/source.h"
 
@@ -279,8 +280,36 @@ static enum status take_out_of_rules(struct tags *k, uint32_t list, uint32_t fir
     return ST_OK;
 }
 
-static enum status compile_part(struct tags *k, uint32_t value, enum grammar_kind kind,
-                                uint32_t *rule)
+/* The style that the node of a schema asks for. */
+static enum status read_style(struct tags *k, uint32_t node, struct schema_style *style)
+{
+    static const char first = (char)GRAMMAR_SPECIAL;
+    uint32_t quote = schema_member(&k->tree, node, "quote"),
+             special = schema_member(&k->tree, node, "special_quote");
+    if (quote == SCHEMA_NO_NODE && special == SCHEMA_NO_NODE)
+        return ST_OK;
+    if (quote != SCHEMA_NO_NODE && special != SCHEMA_NO_NODE)
+        FAIL_AT(k, node, ST_FORMAT, "it has two kinds of quotes");
+    TRY(take_text(k, special == SCHEMA_NO_NODE ? quote : special, &style->text));
+    if (special != SCHEMA_NO_NODE)
+        TRY(text_buf_append(&style->open, &first, 1));
+    return text_buf_append(&style->open, style->text.data, style->text.len);
+}
+
+static enum status compile_schema(struct tags *k, uint32_t node, const struct grammar_source *s,
+                                  uint32_t *rule)
+{
+    struct schema_style style = {{0}, {0}};
+    enum status st = read_style(k, node, &style);
+    if (st == ST_OK)
+        st = schema_compile(k->rules, &style, s->text, s->n, rule);
+    text_buf_free(&style.open);
+    text_buf_free(&style.text);
+    return st;
+}
+
+static enum status compile_part(struct tags *k, uint32_t node, uint32_t value,
+                                enum grammar_kind kind, uint32_t *rule)
 {
     const struct schema_node *v = &k->tree.nodes[value];
     struct grammar_source s = {kind, v->value.p, v->value.n};
@@ -292,7 +321,8 @@ static enum status compile_part(struct tags *k, uint32_t value, enum grammar_kin
         s.n = text.len;
     }
     if (st == ST_OK)
-        st = source_compile(k->rules, &s, rule);
+        st = kind == GRAMMAR_JSON_SCHEMA ? compile_schema(k, node, &s, rule)
+                                         : source_compile(k->rules, &s, rule);
     text_buf_free(&text);
     return st;
 }
@@ -317,7 +347,7 @@ static enum status make_source(struct tags *k, uint32_t node, uint32_t value, ui
     bool no = rows[i].kind == GRAMMAR_JSON_OBJECT && k->tree.nodes[value].value.p[0] == 'f';
     if ((type != rows[i].type && type != rows[i].or_type) || no)
         FAIL_AT(k, value, ST_FORMAT, "is no value of this member");
-    enum status st = compile_part(k, value, rows[i].kind, rule);
+    enum status st = compile_part(k, node, value, rows[i].kind, rule);
     if (st == ST_OK)
         st = take_out_of_rules(k, without, first);
     if (st != ST_OK) {
@@ -335,14 +365,20 @@ static enum status make_source(struct tags *k, uint32_t node, uint32_t value, ui
 static const struct tag_kind {
     const char *name;
     enum status (*make)(struct tags *k, uint32_t node, uint32_t value, uint32_t *rule);
-    const char *also[3]; /* members beside it */
+    const char *also[4]; /* members beside it */
 } kinds[] = {
-    {"text", make_text, {NULL}},          {"special", make_text, {NULL}},
-    {"seq", make_list, {NULL}},           {"any_of", make_list, {NULL}},
-    {"free", make_free, {NULL}},          {"repeat", make_repeat, {"min", "max", "between"}},
-    {"string", make_string, {NULL}},      {"schema", make_source, {"of", "without"}},
-    {"regex", make_source, {"of"}},       {"choice", make_source, {"of"}},
-    {"json_object", make_source, {"of"}}, {"grammar", make_source, {"of"}},
+    {"text", make_text, {NULL}},
+    {"special", make_text, {NULL}},
+    {"seq", make_list, {NULL}},
+    {"any_of", make_list, {NULL}},
+    {"free", make_free, {NULL}},
+    {"repeat", make_repeat, {"min", "max", "between"}},
+    {"string", make_string, {NULL}},
+    {"schema", make_source, {"of", "without", "quote", "special_quote"}},
+    {"regex", make_source, {"of"}},
+    {"choice", make_source, {"of"}},
+    {"json_object", make_source, {"of"}},
+    {"grammar", make_source, {"of"}},
 };
 
 static enum status only_known(const struct tags *k, uint32_t node, const struct tag_kind *kind)

@@ -10,7 +10,8 @@
  *                        not begin with blanks and a T
  *   {"schema": S}, {"regex": T}, {"choice": [T, ...]}, {"json_object": true}, {"grammar": T}     as the sources of these
  *                        kinds; with "of": T, which a failure names
- *                        With {"schema": S}, "without": [T, ...]: no string in the JSON has a T in it
+ *                        With {"schema": S}, "without": [T, ...]: no string in the JSON has a T in it; "quote": T, or
+ *                        "special_quote": T for a special token: not JSON, but strings between two T (schema_style.h)
  *   {"string": {}}       a text of characters; with "min", "max": so many, "choice": [T, ...]: one of these, "regex": T: a
  *                        match is in it; "without": [T, ...] as above, "not_first": T: it does not begin with T, "not_json":
  *                        [K, ...]: it is not read as a JSON value of these kinds ("number", "boolean", "null", "object",

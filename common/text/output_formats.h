@@ -8,14 +8,16 @@ enum { OUTPUT_FORMAT_MARKS = 3, OUTPUT_FORMAT_FORMS = 2 };
 
 /* How models write calls in a format:
  *     begin BEFORE NAME middle ARGUMENTS after [between BEFORE NAME middle ARGUMENTS after]... end
- * ARGUMENTS is a JSON object, or with `key` for each parameter: key KEY value VALUE value_end.  No VALUE contains `close`.
+ * ARGUMENTS is a JSON object, with `quote` one whose strings stand between two of it (common/grammar/schema_style.h), or
+ * with `key` for each parameter: key KEY value VALUE value_end.  No VALUE contains `close`.
  * For grammars that make them write calls (coordinator/answer_grammar.h); all that it gives is read as calls. */
 struct output_call_form {
     const char *sign; /* a text in the chat templates of models that write so; NULL: in any */
     const char *begin, *end;
-    const char *before, *middle, *after;         /* before NULL: there is no such form */
-    const char *between;                         /* NULL: an answer has one call at most */
-    const char *key, *value, *value_end, *close; /* key NULL: JSON */
+    const char *before, *middle, *after; /* before NULL: there is no such form */
+    const char *between;                 /* NULL: an answer has one call at most */
+    const char *quote;
+    const char *key, *value, *value_end, *close; /* key NULL: an object */
 };
 
 struct output_format {

@@ -23,16 +23,20 @@ SCHEMAS = {
     "set-mode.2": {"type": "object", "properties": {"mode": {"enum": ["on", "off", 3]}, "tags": {
         "type": "array", "items": {"type": "string", "pattern": "^[a-z<>{}]+$"}, "maxItems": 3}},
         "required": ["mode", "tags"], "additionalProperties": False},
+    "put": {"type": "object", "properties": {"to": {"type": "object", "properties": {
+        "Zip": {"type": ["integer", "null"]}, "a": {"const": "a \"b\"\n"}, "the name": {"type": "boolean"}},
+        "required": ["a", "the name"], "additionalProperties": {"type": "boolean"}, "maxProperties": 4}, "at": {
+            "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}$"}}, "required": ["to", "at"], "additionalProperties": False},
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
 TOOLS = [{"type": "function", "function": {"name": n, "parameters": s, "strict": True}} for n, s in SCHEMAS.items()]
-del TOOLS[2]["function"]["parameters"]
+del TOOLS[3]["function"]["parameters"]
 HARMONY = "<|channel|>analysis<|message|>\n<|end|>"
 # format: template texts that choose among its forms
 ELEMENTS = {"qwen3_coder": ["", "<seed:tool_call>"], "glm45": ["", "</arg_key>\n<arg_value>"], "minimax_m2": [""]}
 FORMS = {"hermes": [""], "llama3": [""], "mistral": ["", "[ARGS]"], "deepseek": ["", "```json"], "granite": ["", "<|/tool_call|>"],
-         "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""], **ELEMENTS}
-NO_FORM = ["none", "gemma4"]
+         "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""], "gemma4": [""], **ELEMENTS}
+NO_FORM = ["none"]
 PIECES = ['{"', '": "', '", "', '"}', "arguments", "name", "\n", "\n\n", "<", "tool", "é", "assistant", "json", "analysis", "final"]
 walks = 0
 
@@ -51,10 +55,12 @@ def marks_of(source):
 
     def look(node):
         if isinstance(node, dict):
-            if "special" in node:
-                found.add(b"\xff" + node["special"].encode())
-            if "text" in node:
-                found.add(node["text"].encode())
+            for member in "special", "special_quote":
+                if member in node:
+                    found.add(b"\xff" + node[member].encode())
+            for member in "text", "quote":
+                if member in node:
+                    found.add(node[member].encode())
             for key, v in node.items():
                 if key != "schema":
                     look(v)
@@ -208,6 +214,9 @@ def main_cases(probe, formats):
         refused("tags are nested", kind="tags", source='{"seq":[' * 40 + "]}" * 40, choice=AUTO)
 
 
+QUOTED = {"type": "object", "properties": {"Key": {"type": "string"}, "b": {"type": "number"}, "a b": {"type": "boolean"},
+                                           "z": {"type": "array", "items": {"type": ["string", "null"]}}},
+          "required": ["Key", "b"], "additionalProperties": False}
 TEXTS = [  # source, texts of it, texts that are none
     ({"seq": [{"text": "a"}, {"special": "<x>"}, {"text": "b"}]}, [b"a\xff<x>b"], [b"a<x>b", b"ab"]),
     ({"repeat": {"text": "ab"}, "min": 1, "max": 2, "between": {"text": ","}}, [b"ab", b"ab,ab"], [b"", b"ab,", b"abab", b"ab,ab,ab"]),
@@ -218,12 +227,28 @@ TEXTS = [  # source, texts of it, texts that are none
     ({"free": {"not_begin": ["{", "ab\n"]}}, [b"", b"a{", b"  ab", b" \n"], [b"{", b" \n{a", b"\tab\n"]),
     ({"any_of": [{"choice": ["x", ""]}, {"regex": "[0-9]+"}, {"schema": False, "of": "never"}, {"json_object": True}]},
      [b"", b"x", b"77", b"{}"], [b"x7", b"[]"]),
+    ({"schema": QUOTED, "special_quote": "<q>"},
+     [b"{b:1,Key:\xff<q>x\xff<q>}", b'{b:-2.5,Key:\xff<q>\xff<q>,z:[\xff<q>a"b\\\xff<q>,null]}',
+      b"{\xff<q>a b\xff<q>:true,b:1,Key:\xff<q>y\xff<q>}"],
+     [b'{"b":1,"Key":"x"}', b"{Key:\xff<q>x\xff<q>,b:1}", b"{b:1,Key:\xff<q>a<q>b\xff<q>}", b"{b:1,Key:<q>x<q>}", b"{b:1}",
+      b"{\xff<q>b\xff<q>:1,Key:\xff<q>x\xff<q>}"]),
+    ({"schema": {"enum": ["a", 1, ["b", {"c d": None}]]}, "quote": "''"}, [b"''a''", b"1", b"[''b'',{''c d'':null}]"],
+     [b"a", b'"a"', b"''1''"]),
+    ({"schema": {"type": "string", "pattern": "^a.*b$", "minLength": 3}, "quote": "''"}, [b"''acb''", b"''a'b''", b"''a\"b''"],
+     [b"''ab''", b"''a''b''", b"''acb'"]),
+    ({"schema": {"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 1}, "quote": "''"},
+     [b"{''x'':null}", b"{''x'':null,''y z'':null}"], [b"{}", b"{x:null}"]),
+    ({"schema": {"patternProperties": {"^n": {"type": "integer"}}, "properties": {"n1": {"minimum": 3}, "o": {"type": "null"}},
+                 "required": ["n1"], "type": "object"}, "quote": "''"}, [b"{n1:3}", b"{n1:4,o:null,''n2'':1}"], [b"{n1:2}", b"{n1:3,''n2'':true}"]),
 ]
 BAD = [({}, "must be an object with a kind"), ({"text": "a", "seq": []}, "no member"), ({"text": 1}, "#/text"), ([], "#"),
        ({"any_of": []}, "not empty"), ({"repeat": {"text": "a"}, "min": 2, "max": 1}, "greater"), ({"json_object": False}, "json_object"),
        ({"repeat": {"text": "a"}, "max": 5000}, "at most"), ({"repeat": {"free": {}}}, "may be empty"), ({"free": {"x": 1}}, "without"),
        ({"seq": [{"schema": {"not": {}}}]}, "#/seq/0/schema: #/not"), ({"schema": {"not": {}}, "of": "tool f"}, "tool f: #/not"),
-       ({"free": {"without": [""]}}, "at least one byte"), ({"regex": "(?=a)"}, "look-around")]
+       ({"free": {"without": [""]}}, "at least one byte"), ({"schema": True, "quote": "a", "special_quote": "b"}, "two kinds of quotes"),
+       ({"schema": True, "quote": ""}, "at least one byte"), ({"json_object": True, "quote": "a"}, "no member"),
+       ({"schema": {"enum": ["x", "a''b"]}, "quote": "''"}, "#/enum/1: it has the mark"),
+       ({"schema": {"properties": {"a''b": True}}, "quote": "''"}, "a name has the mark"), ({"regex": "(?=a)"}, "look-around")]
 
 
 def tag_cases(probe):
