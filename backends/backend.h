@@ -119,6 +119,7 @@ enum backend_feature {
     FEATURE_EXPERT_SCALE, /* moe_route: expert_scale */
     FEATURE_RELU2,        /* ACT_RELU2 */
     FEATURE_EXPERT_UP,    /* moe_ffn: up_alone */
+    FEATURE_REL_BIAS,     /* attention: rel_bias */
     N_FEATURES
 };
 
@@ -248,7 +249,20 @@ struct attn_layer {
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;
+    /* [n_q (2 REL_REACH + 1)], or NULL: added to the score of head h for a key `distance` behind the token (before it:
+     * below 0), scaled and before cap: element h (2 REL_REACH + 1) + REL_REACH + distance, distances beyond REL_REACH
+     * as that one */
+    const struct weight *rel_bias;
 };
+
+enum { REL_REACH = 128, REL_COLS = 2 * REL_REACH + 1 };
+
+static inline int32_t rel_at(int32_t distance)
+{
+    return REL_REACH + (distance < -REL_REACH  ? -REL_REACH
+                        : distance > REL_REACH ? REL_REACH
+                                               : distance);
+}
 
 static inline int32_t attn_d_value(const struct attn_layer *al)
 {

@@ -140,6 +140,12 @@ static float *partial_of(const struct attn_split *a, int row)
     return a->partial + (size_t)row * (size_t)(a->d_value + 2);
 }
 
+static void add_rel_bias(const struct attn_split *a, int row, int lo, int hi, float *p)
+{
+    for (int k = lo; a->rel_bias && k < hi; k++)
+        p[k] += attn_rel_bias(a, row, k);
+}
+
 /* Scores of rows [row0, row0 + rows) become weights; their m and l. */
 static void weigh_rows(const struct attn_split *a, int row0, int rows, const struct tile_ranges *g,
                        float *p)
@@ -147,6 +153,7 @@ static void weigh_rows(const struct attn_split *a, int row0, int rows, const str
     for (int r = 0; r < rows; r++) {
         float *ml = partial_of(a, row0 + r) + a->d_value;
         ml[0] = ml[1] = 0.0f;
+        add_rel_bias(a, row0 + r, g->row_lo[r], g->row_hi[r], p + r * P_STRIDE);
         if (g->row_lo[r] < g->row_hi[r])
             softmax_row(p + r * P_STRIDE, a->cap, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
     }

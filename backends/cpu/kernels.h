@@ -134,6 +134,7 @@ struct attn_split {
     int n_kv, rows;          /* rows of each KV head */
     int n_heads, d, d_value; /* d_value: of a value and of o */
     float scale, cap;        /* cap as in attn_layer */
+    const float *rel_bias;   /* of the first query head, as in attn_layer; NULL: none */
     /* [rows / n_heads] positions; a row sees (pos - window, pos], with n_keys (pos - window, pos + window)
      * of [0, n_keys) */
     const int32_t *pos;
@@ -247,6 +248,13 @@ static inline void attn_range(const struct attn_split *a, int row, int *lo, int 
     *hi = to - a->first_key < SPLIT ? to - a->first_key : SPLIT;
 }
 
+/* What is added to the score of row i and a key of the split; rel_bias is there. */
+static inline float attn_rel_bias(const struct attn_split *a, int row, int key)
+{
+    const float *head = a->rel_bias + (size_t)(row % a->n_heads) * REL_COLS;
+    return head[rel_at(a->first_key + key - a->pos[row / a->n_heads])];
+}
+
 /* The operand of KV head g. */
 static inline struct kv_operand attn_head(struct kv_operand o, int g, int d)
 {
@@ -263,6 +271,7 @@ static inline struct attn_split attn_kv_head(const struct attn_split *a, int g)
     one.q += g * a->n_heads * a->d;
     one.k = attn_head(a->k, g, a->d);
     one.v = attn_head(a->v, g, a->d_value);
+    one.rel_bias = a->rel_bias ? a->rel_bias + (size_t)(g * a->n_heads) * REL_COLS : NULL;
     one.partial += (size_t)(g * a->rows) * (size_t)(a->d_value + 2);
     return one;
 }

@@ -316,6 +316,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .d_value = n_value,
                   .scale = al->scale,
                   .cap = al->cap,
+                  .rel_bias = al->rel_bias ? vector_of(al->rel_bias) + (size_t)h0 * REL_COLS : NULL,
                   .pos = view_i32(j->st->pos, t->t0),
                   .window = al->window,
                   .n_keys = al->full ? col_i32(j->st->kv_len, t->s) : 0,

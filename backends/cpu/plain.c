@@ -50,6 +50,8 @@ static void plain_attn_head(const struct attn_split *a, float *scratch)
             for (int i = 0; i < d; i++)
                 dot = fmaf(q[i], kv_value(&a->k, at, i), dot);
             p[j] = dot * a->scale;
+            if (a->rel_bias)
+                p[j] += attn_rel_bias(a, row, j);
             if (a->cap > 0.0f)
                 p[j] = exact_soft_cap(p[j], a->cap);
             m = p[j] > m ? p[j] : m;

@@ -43,6 +43,29 @@ static const struct encoder roberta = {.head = {"classifier.dense", "classifier.
                                        .unused = roberta_unused,
                                        .after_padding = true};
 
+/* Positions are added to the embedding, and distances to the scores. */
+static const struct tensor_rule mpnet_tensors[TN_N] = {
+    [TN_EMBED] = {"embeddings.word_embeddings.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
+    [TN_POSITIONS] = {"embeddings.position_embeddings.weight", NULL, AX_POSITIONS, AX_HIDDEN,
+                      FUSED_NO},
+    [TN_REL_BIAS] = {"encoder.relative_attention_bias.weight", NULL, AX_BUCKETS, AX_HEADS,
+                     FUSED_NO},
+    [TN_EMBED_NORM] = NORM("embeddings.LayerNorm"),
+    [TN_Q] = MATRIX(E "attention.attn.q", AX_Q, AX_HIDDEN),
+    [TN_K] = MATRIX(E "attention.attn.k", AX_KV, AX_HIDDEN),
+    [TN_V] = MATRIX(E "attention.attn.v", AX_KV, AX_HIDDEN),
+    [TN_O] = MATRIX(E "attention.attn.o", AX_HIDDEN, AX_Q),
+    [TN_ATTN_NORM] = NORM(E "attention.LayerNorm"),
+    [TN_UP] = MATRIX(E "intermediate.dense", AX_FFN, AX_HIDDEN),
+    [TN_DOWN] = MATRIX(E "output.dense", AX_HIDDEN, AX_FFN),
+    [TN_FFN_NORM] = NORM(E "output.LayerNorm"),
+};
+
+static const struct encoder mpnet = {.head = {"classifier.dense", "classifier.out_proj"},
+                                     .unused = roberta_unused,
+                                     .pad_is_1 = true,
+                                     .after_padding = true};
+
 #define M "layers.#."
 
 /* The activation is of the first half of Wi. */
@@ -92,6 +115,14 @@ const struct arch archs_of_encoders[] = {
      .tensor = bert_tensors,
      .encoder = &roberta,
      .prefix = "roberta.",
+     .layer_norm = true,
+     .norm_bias = true,
+     .default_eps = 1e-12},
+    {.name = "MPNetModel",
+     .model_type = "mpnet",
+     .tensor = mpnet_tensors,
+     .encoder = &mpnet,
+     .prefix = "mpnet.",
      .layer_norm = true,
      .norm_bias = true,
      .default_eps = 1e-12},

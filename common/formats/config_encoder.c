@@ -24,6 +24,9 @@ static const struct key_row modern_keys[] = {
     {"norm_bias", "false"},
 };
 
+/* Of MPNet: its class divides distances into so many buckets, whatever the table has. */
+static const struct key_row mpnet_keys[] = {{"relative_attention_num_buckets", "32"}};
+
 static const struct key_row keys[] = {
     {"architectures", NULL},
     {"model_type", NULL},
@@ -131,7 +134,9 @@ static enum status check_key(const cJSON *item, const struct arch *arch)
     if (!cJSON_PrintPreallocated((cJSON *)item, value, sizeof value, false))
         memcpy(value, "...", 4);
     bool modern = arch->encoder->pre_norm;
+    bool distances = arch->tensor[TN_REL_BIAS].name != NULL;
     if (is_row(keys, ARRAY_LEN(keys), item->string, value) ||
+        (distances && is_row(mpnet_keys, ARRAY_LEN(mpnet_keys), item->string, value)) ||
         (modern && is_row(modern_keys, ARRAY_LEN(modern_keys), item->string, value)))
         return ST_OK;
     FAIL(ST_UNSUPPORTED, "%.100s = %s is not understood for %s, and it may change the result",
@@ -169,7 +174,8 @@ static enum status read_tables(struct model_config *mc, const cJSON *root)
     }
     if (e->after_padding) {
         mc->pad_id = 1; /* transformers' default */
-        TRY(json_i32(root, "pad_token_id", 0, most, &mc->pad_id));
+        if (!e->pad_is_1)
+            TRY(json_i32(root, "pad_token_id", 0, most, &mc->pad_id));
         mc->first_position = mc->pad_id + 1;
     }
     TRY(json_i32(root, "max_position_embeddings", mc->pad_id + 2, most, &mc->n_positions));

@@ -47,6 +47,7 @@ enum axis {
     AX_VALUE,     /* d_value: of one head */
     AX_POSITIONS, /* n_positions */
     AX_TYPES,     /* of encoders: n_types */
+    AX_BUCKETS,   /* REL_BUCKETS */
     /* of gated delta-net and Mamba-2 layers, cut by value heads and the key heads that these read */
     AX_DELTA_KEYS,   /* n_delta_k d_delta_k */
     AX_DELTA_VALUES, /* n_delta_v d_delta_v */
@@ -63,10 +64,13 @@ enum axis {
     AX_WIDE_FFN, /* wide_ffn, cut by columns */
 };
 
+enum { REL_BUCKETS = 32 }; /* kinds of distances between a token and a key */
+
 enum tensor_id {
     TN_EMBED,
     TN_TYPES,     /* of encoders: added to the embedding by the token's type */
     TN_POSITIONS, /* added by the token's position, in place of RoPE */
+    TN_REL_BIAS, /* [REL_BUCKETS, Hq]: added to the scores of all layers by the key's distance (rel_bias.h) */
     /* The layers' own inputs: the norm of a product with the embedding, and a row of a table. */
     TN_INPUT_EMBED, /* [V, L d_input] */
     TN_INPUT_PROJ,  /* [L d_input, D] */
@@ -222,6 +226,7 @@ struct encoder {
      * RoPE in place of learned positions.  A classifier's first matrix has GELU and then a norm behind it. */
     bool pre_norm;
     const char *head_norm; /* its name without ".weight" */
+    bool pad_is_1;         /* the padding token's id is 1, whatever the configuration says */
     bool
         after_padding; /* position 0 has the row of TN_POSITIONS behind that of the padding token's id */
 };

@@ -50,6 +50,8 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->n_positions;
     case AX_TYPES:
         return mc->n_types;
+    case AX_BUCKETS:
+        return REL_BUCKETS;
     case AX_DELTA_KEYS:
         return mc->n_delta_k * mc->d_delta_k;
     case AX_DELTA_VALUES:

@@ -6,7 +6,7 @@
 #define COMMON_GRAMMAR_SCHEMA_STYLE_H
 
 #include "common/grammar/charset.h"
-#include "common/text/text_buf.h"
+#include "common/json/json_read.h"
 
 struct schema_style { /* zeros: JSON */
     struct text_buf

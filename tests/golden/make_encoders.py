@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, ModernBertConfig,
-                          ModernBertForMaskedLM, ModernBertForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM,
+                          ModernBertForMaskedLM, MPNetConfig, MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel,
+                          ModernBertForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM,
                           RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification, XLMRobertaModel)
 
 OUT = pathlib.Path(__file__).parent / "encoders"
@@ -50,6 +51,21 @@ def wordpiece():
     return PreTrainedTokenizerFast(tokenizer_object=t, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]",
                                    sep_token="[SEP]", mask_token="[MASK]", model_max_length=512,
                                    model_input_names=["input_ids", "token_type_ids", "attention_mask"]), len(vocab)
+
+
+def mpnet_pieces():
+    """MPNet's: BERT's words between RoBERTa's special tokens."""
+    t = json.loads(wordpiece()[0].backend_tokenizer.to_str())
+    words = [w for w in t["model"]["vocab"] if not w.startswith("[")]
+    names = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", *words, "<mask>"]
+    t = Tokenizer(models.WordPiece({w: i for i, w in enumerate(names)}, unk_token="[UNK]", max_input_chars_per_word=100))
+    t.normalizer = normalizers.BertNormalizer(lowercase=True)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece()
+    t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+    return PreTrainedTokenizerFast(tokenizer_object=t, unk_token="[UNK]", pad_token="<pad>", cls_token="<s>", sep_token="</s>",
+                                   bos_token="<s>", eos_token="</s>", mask_token="<mask>", model_max_length=512,
+                                   model_input_names=["input_ids", "attention_mask"]), len(names)
 
 
 def bytelevel():
@@ -220,6 +236,30 @@ def roberta(name, tokenizer, config, cls, pooling, unit, headed=None, seed=1, pa
     return rows
 
 
+def mpnet(name, pooling, unit, headed=False, seed=1, **options):
+    """Biases of distances beside positions; texts go beyond the greatest distance."""
+    tok, vocab = mpnet_pieces()
+    path = OUT / name
+    cfg = MPNetConfig(vocab_size=vocab, max_position_embeddings=182, bos_token_id=0, eos_token_id=2, **(SIZES | options))
+    whole = randomize(MPNetForMaskedLM(cfg) if headed else MPNetModel(cfg), seed)
+    whole.save_pretrained(path)
+    tok.save_pretrained(path)
+    modules(path, pooling, ["Normalize"] if unit else [])
+    base = whole.mpnet if headed else whole
+    rows = rows_of(name, base, pooling, unit, 180, 1)
+    ids, want = rows[1]["tokens"], rows[1]["embedding"]
+    control(name, "positions", zeroed(base, "position_embeddings"), ids, pooling, unit, want)
+    control(name, "distances", zeroed(base, "relative_attention_bias"), ids, pooling, unit, want)
+    import copy
+    for what, order in (("sides", list(range(16, 32)) + list(range(16))), ("greatest", [*range(15), 14, *range(16, 31), 30])):
+        other = copy.deepcopy(base)
+        table = other.encoder.relative_attention_bias.weight
+        table.data = table.data[order]
+        longest = rows[-1]["tokens"]
+        control(name, what, other, longest, pooling, unit, rows[-1]["embedding"])
+    return rows
+
+
 def modernbert(name, pooling, unit, headed=False, seed=1, then=None, **options):
     """Layers with a window between global ones, a RoPE for each kind; then: keys of config.json as older files have them."""
     tok, vocab = wordpiece()
@@ -301,6 +341,8 @@ RERANKERS = {
     "xlm-roberta-reranker": lambda: reranker(
         "xlm-roberta-reranker", unigram, XLMRobertaForSequenceClassification, XLMRobertaConfig, 7, None,
         max_position_embeddings=66, type_vocab_size=1, pad_token_id=1),
+    "mpnet-reranker": lambda: reranker("mpnet-reranker", mpnet_pieces, MPNetForSequenceClassification, MPNetConfig, 13, IDENTITY,
+                                       max_position_embeddings=66),
     "modernbert-reranker": lambda: reranker("modernbert-reranker", wordpiece, ModernBertForSequenceClassification,
                                             ModernBertConfig, 8, IDENTITY, classifier_pooling="mean", classifier_bias=True),
 }
@@ -317,6 +359,8 @@ MODELS = {
     "modernbert": lambda: modernbert("modernbert", "mean_tokens", True, seed=9),
     "modernbert-old": lambda: modernbert("modernbert-old", "cls_token", False, headed=True, seed=10, then=OLD_KEYS,
                                          attention_bias=True, mlp_bias=True),
+    "mpnet": lambda: mpnet("mpnet", "mean_tokens", True, seed=11, layer_norm_eps=1e-5),
+    "mpnet-headed": lambda: mpnet("mpnet-headed", "cls_token", False, headed=True, seed=14, layer_norm_eps=1e-3),
     "bert-bf16": lambda: bert("bert-bf16", "max_tokens", False, seed=3, dtype=torch.bfloat16),
 }
 

@@ -21,10 +21,19 @@ static void close_metal(struct backend *be)
     cr_assert_eq(metal_double_live(), 0);
 }
 
-static const struct op *const lacking[] = {
-    &op_wide_norm,      &op_route_sigmoid,    &op_moe_limited,     &op_attention_sinks,
-    &op_attention_full, &op_attention_latent, &op_latent_to_cache, &op_heads_linear,
-    &op_delta,          &op_gated_norm,       &op_relu2,           &op_moe_up};
+static const struct op *const lacking[] = {&op_wide_norm,
+                                           &op_route_sigmoid,
+                                           &op_moe_limited,
+                                           &op_attention_sinks,
+                                           &op_attention_full,
+                                           &op_attention_rel_bias,
+                                           &op_attention_latent,
+                                           &op_latent_to_cache,
+                                           &op_heads_linear,
+                                           &op_delta,
+                                           &op_gated_norm,
+                                           &op_relu2,
+                                           &op_moe_up};
 
 /* Is the case for an op and a type of this backend, and within the work that an emulator can do? */
 static bool runs(const struct op_case *c)

@@ -244,7 +244,13 @@ static int32_t attn_cols(const struct op_case *c)
 
 static bool is_full(const struct op_case *c)
 {
-    return c->op == &op_attention_full;
+    return c->op == &op_attention_full || c->op == &op_attention_rel_bias;
+}
+
+/* Added to the score of a head by the key's distance, of the size of the scores. */
+static float rel_bias_at(int32_t head, int32_t distance)
+{
+    return 2.0f * in_f32(61, head, rel_at(distance));
 }
 
 /* Keys of sequence s behind all rows of the case. */
@@ -361,6 +367,13 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
         sinks[i] = sink_at(i);
     if (has_sinks(c))
         al.sinks = env_vector(&e, sinks, c->n_q);
+    if (c->op == &op_attention_rel_bias) {
+        float *rows = in_rows(61, 0, c->n_q, REL_COLS);
+        for (int32_t i = 0; i < c->n_q * REL_COLS; i++)
+            rows[i] *= 2.0f;
+        al.rel_bias = env_vector(&e, rows, c->n_q * REL_COLS);
+        free(rows);
+    }
     struct kv_layer kv = {v[0], v[1], vs[0], vs[1]};
     struct step_dev st = {.n_tokens = n,
                           .n_seqs = h.n_seqs,
@@ -399,9 +412,13 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
             mag += fabs(x);
         }
         p[j] = dot * scale;
+        if (c->op == &op_attention_rel_bias)
+            p[j] += (double)rel_bias_at(head, j - pos);
         if (c->cap > 0)
             p[j] = (double)c->cap * tanh(p[j] / (double)c->cap);
-        worst = fmax(worst, mag * scale);
+        worst = fmax(worst, mag * scale + (c->op == &op_attention_rel_bias
+                                               ? fabs((double)rel_bias_at(head, j - pos))
+                                               : 0.0));
         m = fmax(m, p[j]);
     }
     if (has_sinks(c)) {
@@ -451,4 +468,6 @@ static void ref_attention(const struct op_case *c, double *out, double *bound)
 const struct op op_attention = {"attention", attn_cols, run_attention, ref_attention};
 const struct op op_attention_latent = {"attention latent", attn_cols, run_attention, ref_attention};
 const struct op op_attention_full = {"attention full", attn_cols, run_attention, ref_attention};
+const struct op op_attention_rel_bias = {"attention with biases of distances", attn_cols,
+                                         run_attention, ref_attention};
 const struct op op_attention_sinks = {"attention sinks", attn_cols, run_attention, ref_attention};

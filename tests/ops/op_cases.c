@@ -47,6 +47,11 @@
         .op = &op_attention_full, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ, .n_kv = NKV, \
         .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__                      \
     }
+#define REL_BIAS(T, SEQS, PAST, NQ, NKV, PER, D, BLOCK, DT, ...)                                   \
+    {                                                                                              \
+        .op = &op_attention_rel_bias, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ,          \
+        .n_kv = NKV, .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__         \
+    }
 #define LIMITED(T, D, F, E, K, DT, ...)                                                            \
     {                                                                                              \
         .op = &op_moe_limited, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT, \
@@ -264,6 +269,11 @@ const struct op_case op_cases[] = {
     FULL(300, 2, 0, 2, 2, 1, 16, 16, DT_F32, .window = 9),
     FULL(50, 2, 500, 4, 4, 1, 16, 16, DT_F16, .window = 70),
     FULL(20, 2, 300, 2, 2, 1, 8, 16, DT_BF16, ),
+    REL_BIAS(1, 1, 0, 2, 2, 1, 8, 16, DT_F32, ),
+    REL_BIAS(40, 1, 0, 4, 4, 1, 32, 16, DT_F32, ),
+    REL_BIAS(700, 3, 0, 2, 2, 1, 64, 16, DT_F32, ),
+    REL_BIAS(60, 4, 300, 3, 2, 2, 33, 5, DT_F32, .q_offset = 1),
+    REL_BIAS(3, 1, 400, 4, 2, 2, 16, 16, DT_F16, .window = 140, .cap = 5.0f),
     SINKS(1, 1, 0, 2, 1, 2, 8, 16, DT_F32, ),
     SINKS(40, 1, 700, 4, 2, 2, 32, 16, DT_F16, ),
     SINKS(30, 2, 500, 4, 1, 4, 16, 16, DT_F32, .window = 9),

@@ -48,9 +48,9 @@ const char *op_case_name(const struct op_case *c);
 extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_act_mul, op_activate,
     op_scale, op_soft_cap, op_add, op_gather, op_edit_logits, op_mask_logits, op_topk, op_sample,
     op_take_tokens, op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias,
-    op_wide_norm, op_route_sigmoid, op_attention_sinks, op_attention_full, op_moe_limited,
-    op_attention_latent, op_latent_to_cache, op_heads_linear, op_delta, op_gated_norm, op_relu2,
-    op_moe_up;
+    op_wide_norm, op_route_sigmoid, op_attention_sinks, op_attention_full, op_attention_rel_bias,
+    op_moe_limited, op_attention_latent, op_latent_to_cache, op_heads_linear, op_delta,
+    op_gated_norm, op_relu2, op_moe_up;
 
 /* Does the case multiply with BF16 weights? */
 static inline bool op_has_bf16_weights(const struct op_case *c)

@@ -11,6 +11,7 @@
 #include "worker/load/derive_ints.h"
 #include "worker/load/group_weights.h"
 #include "worker/load/head_weights.h"
+#include "worker/load/rel_bias.h"
 
 static const struct weight_rule {
     const char *name;
@@ -48,6 +49,7 @@ static const struct weight_rule {
     [W_SHARED_DOWN] = {"shared expert's down", true, false, false, 1, {TN_SHARED_DOWN}},
     [W_SHARED_SCALE] = {"shared expert's weight", true, false, false, 1, {TN_SHARED_SCALE}},
     [W_SINKS] = {"sinks", true, false, false, 1, {TN_SINKS}},
+    [W_REL_BIAS] = {"biases of distances", false, false, false, 1, {TN_REL_BIAS}},
     [W_EXPERTS_BIAS] = {"experts' biases", true, true, false, 2, {TN_EXPERT_GATE, TN_EXPERT_UP}},
     [W_EXPERTS_DOWN_BIAS] = {"experts' biases behind down", true, true, false, 1, {TN_EXPERT_DOWN}},
     [W_Q] = {"queries", true, false, false, 1, {TN_Q}},
@@ -402,6 +404,25 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
     return ST_OK;
 }
 
+/* For each head of the rank a row by distance, as one vector of f32. */
+static enum status cut_rel_bias(struct weight_src *out, size_t *n_bytes, struct loader *ld,
+                                const struct shard *sh, struct copies *copies)
+{
+    const struct model_config *mc = loader_config(ld);
+    const struct tensor_rule *rule = &mc->arch->tensor[TN_REL_BIAS];
+    struct range heads = share(mc, sh, rule->cols);
+    size_t all = (size_t)model_axis(mc, rule->cols);
+    uint64_t shape[2] = {REL_BUCKETS, all};
+    struct stored_tensor t;
+    TRY(loader_tensor(ld, rule->name, 0, 0, 2, shape, &t));
+    out->vector = true;
+    out->cols = heads.n * REL_COLS;
+    out->n_slices = 1;
+    out->slice_end[0] = out->cols;
+    *n_bytes += (size_t)REL_BUCKETS * (size_t)heads.n * dtype_size(t.dtype);
+    return derive_rel_bias(copies, &t, (size_t)heads.first, (size_t)heads.n, all, &out->part[0]);
+}
+
 /* A share of a matrix of integers, or of 4-bit floats. */
 static enum status cut_packed(struct weight_part *p, size_t *n_bytes, struct loader *ld,
                               enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
@@ -499,6 +520,8 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     out->n_parts = r->n_parts;
     if (id == W_EXPERTS_BIAS || id == W_EXPERTS_DOWN_BIAS)
         return cut_expert_biases(out, n_bytes, ld, sh, r, layer, copies);
+    if (id == W_REL_BIAS)
+        return cut_rel_bias(out, n_bytes, ld, sh, copies);
     if (id == W_DELTA_CONV)
         return cut_conv(out, n_bytes, ld, sh, layer, copies);
     if (id == W_DELTA_CONV_BIAS)

@@ -36,6 +36,7 @@ enum weight_id {
     W_SHARED_DOWN,
     W_SHARED_SCALE,
     W_SINKS,
+    W_REL_BIAS,
     W_EXPERTS_BIAS, /* of gate and up, [E 2F]; of down, [E D] */
     W_EXPERTS_DOWN_BIAS,
     /* latent attention: see TN_Q_A and those behind it; W_Q where the queries have no latent, and in

@@ -242,6 +242,7 @@ static void set_layers(struct decoder *m)
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
             .q_scale = q_scales(m, 0, m->cfg.max_ctx),
             .sinks = l->w[W_SINKS],
+            .rel_bias = m->w[W_REL_BIAS],
         };
         l->sparse = m->mc.sparse[i];
         l->ffn = l->w[W_WIDE_DOWN] ? m->sh.wide.n : m->sh.ffn.n;

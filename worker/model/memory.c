@@ -47,6 +47,7 @@ static enum status check_features(const struct model_config *mc, struct backend 
         {a->expert_bias, FEATURE_EXPERT_BIAS, "biases of experts"},
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
         {a->encoder != NULL, FEATURE_FULL, "attention that is not causal"},
+        {model_has(mc, TN_REL_BIAS), FEATURE_REL_BIAS, "attention with biases of distances"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].needed && !(info->features & 1U << rows[i].feature))
