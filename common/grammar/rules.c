@@ -281,6 +281,8 @@ static enum status explore(struct rules *r)
         r->place = x->place;
         enum status st = expr_explore(r->pool, r->args[x->args], RULES_MAX_EXPLORED, &empty);
         TRY(work_check(r->work));
+        if (st == ST_NOMEM)
+            FAIL(ST_NOMEM, "no memory for a grammar");
         if (st != ST_OK)
             FAIL(ST_RANGE, "%s: the combination of patterns, lengths and names is too large",
                  rules_place(r, i));

@@ -331,6 +331,7 @@ static enum status any_value(struct schema_compiler *k, uint32_t *rule)
     struct shape s = {.types = T_ALL};
     if (!k->any) {
         k->any = rules_reserve(k->rules);
+        TRY(k->rules->status); /* 0 would be made again and again */
         TRY(emit_types(k, &s, rule));
         rules_define(k->rules, k->any, *rule);
     }
@@ -386,6 +387,7 @@ enum status schema_rule(struct schema_compiler *k, const struct conj *conj, uint
     }
     rules_at(k->rules, schema_path(&k->tree, c.node[0], path, sizeof path));
     uint32_t reserved = *memo = rules_reserve(k->rules);
+    TRY(k->rules->status);
     struct shape *s = calloc(1, sizeof *s);
     if (!s)
         FAIL(ST_NOMEM, "no memory for a schema");
