@@ -144,7 +144,8 @@ static enum status copy_grammar(struct resolved *q, const struct msg_generate *g
     q->grammar = malloc(g->grammar.n + 1);
     if (!q->grammar)
         FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", g->grammar.n);
-    memcpy(q->grammar, g->grammar.data, g->grammar.n);
+    if (g->grammar.n) /* the source of any object is empty */
+        memcpy(q->grammar, g->grammar.data, g->grammar.n);
     q->n_grammar = g->grammar.n;
     q->grammar_kind = g->grammar_kind;
     sha256_init(&s);
