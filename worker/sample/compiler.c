@@ -116,7 +116,8 @@ enum status compiler_add(struct compiler *c, const struct grammar_source *source
         free(text);
         FAIL(ST_NOMEM, "no memory for a grammar of %zu bytes", source->n);
     }
-    memcpy(text, source->text, source->n);
+    if (source->n) /* the source of any object is empty */
+        memcpy(text, source->text, source->n);
     job->text = text;
     job->source = (struct grammar_source){source->kind, text, source->n};
     pthread_mutex_lock(&c->lock);
