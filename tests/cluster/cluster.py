@@ -17,7 +17,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
 import ingot_client  # noqa: E402
 import temp_dir  # noqa: E402
-from tap import LIMIT  # noqa: E402
+from tap import LIMIT, wait_for  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build" / "release" / "bin"))
@@ -195,3 +195,23 @@ class Cluster(_Base):
         self.serve = self.spawn(self.program or BIN / "ingot", "serve", self.model, "--tp", self.tp, "--coll",
                                 self.coll, "--threads", self.threads, "--listen", self.endpoint,
                                 "--step-deadline-ms", 1000 * LIMIT, "--http", self.http, *self.extra, env=self.env)
+
+    def killed_in_the_middle(self, client, requests, want):
+        """Kills a rank of two behind the first delta: the answers are those wanted.  For tap.race: did it come in time?"""
+        rids = [client.start(**r) for r in requests]
+        hurt, answers, pending = False, {rid: ingot_client.Answer() for rid in rids}, set(rids)
+        while pending:
+            name, m = client.recv()
+            if m.request_id in answers and answers[m.request_id].take(name, m):
+                pending.discard(m.request_id)
+            if name == "Delta" and not hurt:
+                hurt = True
+                os.kill(self.worker_pids()[-1], signal.SIGKILL)
+        for rid, o in zip(rids, want, strict=True):
+            a = answers[rid]
+            assert a.finish and a.key() == o.key(), (a.error, a.key(), o.key())
+        if sum(answers[r].finish.recoveries for r in rids) > 0:
+            return True
+        wait_for(lambda: len(self.worker_pids()) == 2, "the group that was killed too late")
+        client.wait_ready()
+        return False

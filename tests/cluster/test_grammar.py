@@ -1,10 +1,8 @@
 """Answers that follow a grammar: they parse, they are the same bytes however they are computed, a kill does not change
 them, and a bad grammar is refused with its place."""
 import json
-import os
 import pathlib
 import re
-import signal
 import sys
 
 import jsonschema
@@ -12,7 +10,6 @@ import jsonschema
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import tap  # noqa: E402
 from cluster import DEMO, Cluster, Parts  # noqa: E402
-from ingot_client import Answer  # noqa: E402
 
 SCHEMA, OBJECT, REGEX, CHOICE, TAGS, GBNF = 1, 2, 3, 4, 5, 6
 SCHEMAS = [
@@ -151,30 +148,7 @@ def a_kill_changes_nothing():
     with Cluster(DEMO, tp=2) as c:
         client = c.client()
         client.wait_ready()
-
-        def killed_in_the_middle():
-            rids = [client.start(**r) for r in REQUESTS]
-            hurt = False
-            answers = {rid: Answer() for rid in rids}
-            pending = set(rids)
-            while pending:
-                name, m = client.recv()
-                if m.request_id in answers and answers[m.request_id].take(name, m):
-                    pending.discard(m.request_id)
-                if name == "Delta" and not hurt:
-                    hurt = True
-                    os.kill(c.worker_pids()[-1], signal.SIGKILL)
-            for rid, o in zip(rids, oracle):
-                a = answers[rid]
-                assert a.finish, a.error
-                assert a.key() == o.key(), f"{a.key()}\n{o.key()}"
-            if sum(answers[r].finish.recoveries for r in rids) > 0:
-                return True
-            tap.wait_for(lambda: len(c.worker_pids()) == 2, "the group that was killed too late")
-            client.wait_ready()
-            return False
-
-        tap.race(killed_in_the_middle)
+        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, oracle))
 
 
 @tap.case

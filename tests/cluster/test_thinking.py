@@ -1,10 +1,8 @@
 """A budget of thinking: the closing mark comes when it is used up, in the same bytes however the answer is computed, and
 through every door."""
 import json
-import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -17,7 +15,6 @@ import tap  # noqa: E402
 import temp_dir  # noqa: E402
 import thinking_model  # noqa: E402
 from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
-from ingot_client import Answer  # noqa: E402
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": ["red", 5, None]}}, "required": ["a", "b"],
           "additionalProperties": False}
@@ -157,26 +154,7 @@ def a_kill_changes_nothing():
     with Cluster(MODELS["spelled"][0], tp=2) as c:
         client = c.client()
         client.wait_ready()
-
-        def killed_in_the_middle():
-            rids = [client.start(**r) for r in REQUESTS]
-            hurt, answers, pending = False, {rid: Answer() for rid in rids}, set(rids)
-            while pending:
-                name, m = client.recv()
-                if m.request_id in answers and answers[m.request_id].take(name, m):
-                    pending.discard(m.request_id)
-                if name == "Delta" and not hurt:
-                    hurt = True
-                    os.kill(c.worker_pids()[-1], signal.SIGKILL)
-            for rid, o in zip(rids, want, strict=True):
-                assert answers[rid].finish and answers[rid].key() == o.key(), (answers[rid].error, answers[rid].key(), o.key())
-            if sum(answers[r].finish.recoveries for r in rids) > 0:
-                return True
-            tap.wait_for(lambda: len(c.worker_pids()) == 2, "the group that was killed too late")
-            client.wait_ready()
-            return False
-
-        tap.race(killed_in_the_middle)
+        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, want))
 
 
 @tap.case
