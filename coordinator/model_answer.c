@@ -134,11 +134,6 @@ enum status model_answer_budget(const struct model_text *mt, const struct msg_ge
     enum answer_thinking thinking = thinking_of(mt, &g->chat, prompt);
     if (thinking == THINKING_NONE)
         return ST_OK;
-    *field = "grammar";
-    if (g->grammar_kind && g->grammar_kind != GRAMMAR_TAGS)
-        FAIL(ST_UNSUPPORTED, "a grammar of kind %u has no budget of thinking around it",
-             g->grammar_kind);
-    *field = "thinking_budget";
     bool inside = thinking == THINKING_INSIDE;
     int32_t own = tokenizer_find(mt->tok, mt->think->close, strlen(mt->think->close));
     if (own >= 0)

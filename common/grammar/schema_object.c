@@ -154,40 +154,17 @@ static enum status read_object(struct object *o)
     return ST_OK;
 }
 
-/* Merges the sorted halves of list, which has n members, through room. */
-static void merge(const struct schema_style *style, struct member *list, uint32_t n,
-                  struct member *room)
+static int compare_members(const void *a, const void *b)
 {
-    uint32_t half = n / 2, a = 0, b = half;
-    for (uint32_t i = 0; i < n; i++) {
-        bool first = b == n || (a < half && style_compare_names(style, list[a].name, list[a].n_name,
-                                                                list[b].name, list[b].n_name) <= 0);
-        room[i] = list[first ? a++ : b++];
-    }
-    memcpy(list, room, n * sizeof *list);
-}
-
-static void sort(const struct schema_style *style, struct member *list, uint32_t n,
-                 struct member *room)
-{
-    if (n < 2)
-        return;
-    sort(style, list, n / 2, room);
-    sort(style, list + n / 2, n - n / 2, room);
-    merge(style, list, n, room);
+    const struct member *x = a, *y = b;
+    return style_compare_names(x->name, x->n_name, y->name, y->n_name);
 }
 
 /* In the style's order; the table is of no use from here on. */
-static enum status sort_members(struct object *o)
+static void sort_members(struct object *o)
 {
-    if (style_is_json(o->k->style) || o->n < 2)
-        return ST_OK;
-    struct member *room = calloc(o->n, sizeof *room);
-    if (!room)
-        FAIL(ST_NOMEM, "no memory for %u properties", o->n);
-    sort(o->k->style, o->members, o->n, room);
-    free(room);
-    return ST_OK;
+    if (!style_is_json(o->k->style) && o->n > 1)
+        qsort(o->members, o->n, sizeof *o->members, compare_members);
 }
 
 /* ---- the schemas of a member ---- */
@@ -414,7 +391,7 @@ static enum status object_rule(struct object *o, uint32_t *rule)
         *rule = rule_never(o->k);
         return ST_OK;
     }
-    TRY(sort_members(o));
+    sort_members(o);
     for (uint32_t i = 0; i < o->n; i++)
         TRY(member_rule(o, &o->members[i]));
     TRY(others_rule(o));

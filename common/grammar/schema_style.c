@@ -34,10 +34,10 @@ enum status style_write_string(const struct schema_style *s, const char *text, s
         return write_json(text, n, out);
     if (n && memmem(text, n, s->text.data, s->text.len))
         FAIL(ST_UNSUPPORTED, "a text with %.*s in it", (int)s->text.len, s->text.data);
-    TRY(text_buf_append(out, s->open.data, s->open.len));
+    TRY(text_buf_append(out, s->quote.data, s->quote.len));
     if (n)
         TRY(text_buf_append(out, text, n));
-    return text_buf_append(out, s->open.data, s->open.len);
+    return text_buf_append(out, s->quote.data, s->quote.len);
 }
 
 static bool is_word(const char *text, size_t n)
@@ -65,15 +65,15 @@ static int lower(char c)
     return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c;
 }
 
-int style_compare_names(const struct schema_style *s, const char *a, size_t n_a, const char *b,
-                        size_t n_b)
+int style_compare_names(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    if (style_is_json(s))
-        return 0;
-    for (size_t i = 0; i < n_a && i < n_b; i++)
+    size_t n = n_a < n_b ? n_a : n_b;
+    for (size_t i = 0; i < n; i++)
         if (lower(a[i]) != lower(b[i]))
             return lower(a[i]) - lower(b[i]);
-    return (n_a > n_b) - (n_a < n_b);
+    if (n_a != n_b)
+        return n_a < n_b ? -1 : 1;
+    return n ? memcmp(a, b, n) : 0;
 }
 
 /* ---- expressions ---- */
@@ -84,7 +84,7 @@ uint32_t style_quoted(const struct schema_style *s, struct expr_pool *p, uint32_
         uint32_t quote = expr_range(p, '"', '"');
         return expr_concat(p, quote, expr_concat(p, inner, quote));
     }
-    uint32_t quote = expr_literal(p, s->open.data, s->open.len);
+    uint32_t quote = expr_literal(p, s->quote.data, s->quote.len);
     uint32_t has = expr_concat(p, expr_literal(p, s->text.data, s->text.len), EXPR_ALL);
     inner = expr_and2(p, inner, expr_not(p, expr_concat(p, EXPR_ALL, has)));
     return expr_concat(p, quote, expr_concat(p, inner, quote));

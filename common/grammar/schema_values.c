@@ -243,7 +243,7 @@ static enum status allowed(struct schema_compiler *k, const struct shape *s, con
     if (st == ST_UNSUPPORTED)
         return schema_fail(k, value, st, "it has the mark of a string in it");
     TRY(st);
-    size_t quote = style_is_json(k->style) ? 1 : k->style->open.len;
+    size_t quote = style_is_json(k->style) ? 1 : k->style->quote.len;
     if (type == JSON_NUMBER && l->number != EXPR_ALL)
         *ok = expr_matches(k->pool, l->number, text->data, text->len);
     if (type == JSON_STRING && l->string != EXPR_ALL)

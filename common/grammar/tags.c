@@ -292,8 +292,8 @@ static enum status read_style(struct tags *k, uint32_t node, struct schema_style
         FAIL_AT(k, node, ST_FORMAT, "it has two kinds of quotes");
     TRY(take_text(k, special == SCHEMA_NO_NODE ? quote : special, &style->text));
     if (special != SCHEMA_NO_NODE)
-        TRY(text_buf_append(&style->open, &first, 1));
-    return text_buf_append(&style->open, style->text.data, style->text.len);
+        TRY(text_buf_append(&style->quote, &first, 1));
+    return text_buf_append(&style->quote, style->text.data, style->text.len);
 }
 
 static enum status compile_schema(struct tags *k, uint32_t node, const struct grammar_source *s,
@@ -303,7 +303,7 @@ static enum status compile_schema(struct tags *k, uint32_t node, const struct gr
     enum status st = read_style(k, node, &style);
     if (st == ST_OK)
         st = schema_compile(k->rules, &style, s->text, s->n, rule);
-    text_buf_free(&style.open);
+    text_buf_free(&style.quote);
     text_buf_free(&style.text);
     return st;
 }

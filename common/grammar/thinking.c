@@ -60,8 +60,7 @@ static enum status read_members(struct json_cursor *c, struct thinking_rule *rul
         } else if (json_span_is(key, "answer")) {
             *answer = json_read_raw(c);
         } else {
-            FAIL(ST_FORMAT, "a budget of thinking has no member \"%.*s\"", (int)(key.n % 64),
-                 key.p);
+            return json_fail(c, ST_FORMAT, "is no member of a budget of thinking");
         }
     }
     return ST_OK;
@@ -177,7 +176,9 @@ void thinking_token(const struct thinking_rule *rule, struct thinking_state *sta
 
 int32_t thinking_forced(const struct thinking_rule *rule, const struct thinking_state *state)
 {
-    bool waits = state->n_missing > 0 && state->n_forced == 0;
+    /* a character lacks 3 bytes at most: what still lacks some behind as many tokens is another one */
+    bool waits =
+        state->n_missing > 0 && state->n_forced == 0 && state->n_used < (uint64_t)rule->budget + 3;
     if (state->phase != THINKING_WITHIN || state->n_used < rule->budget || waits)
         return -1;
     return rule->close_ids[state->n_forced];

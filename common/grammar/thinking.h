@@ -4,7 +4,7 @@
  * first), behind a prompt that ends inside it, or, where marks begin messages, anywhere.  Each token behind the opening
  * mark counts, up to the one that completes the closing mark, over all thinking of the answer together.  When the budget
  * is used up, the next tokens are the ids of the closing mark, one after the other; the bytes of a UTF-8 character that
- * is not complete come before.  What is written then is free again.
+ * is not complete come before, in at most 3 tokens.  What is written then is free again.
  *
  * The state is a function of the rule and of the answer's tokens, so it can be rebuilt from them.  Pure. */
 #ifndef COMMON_GRAMMAR_THINKING_H

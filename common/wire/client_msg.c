@@ -150,6 +150,10 @@ static enum status decode_grammar(struct msg_generate *g, const Ingot__Grammar *
         return ST_OK;
     if (m->kind == INGOT__GRAMMAR_KIND__GRAMMAR_NONE)
         FAIL_FIELD("grammar.kind", ST_RANGE, "a grammar needs a kind");
+    if (g->kind == PROMPT_CHAT && m->kind >= INGOT__GRAMMAR_KIND__GRAMMAR_THINKING)
+        FAIL_FIELD("grammar.kind", ST_RANGE,
+                   "grammars of kind %d go with text or tokens: a chat has thinking_budget",
+                   (int)m->kind);
     g->grammar_kind = (uint32_t)m->kind;
     g->grammar = text_of(m->has_source, m->source);
     return check_utf8(g->grammar, "grammar.source", field);

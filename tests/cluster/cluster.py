@@ -99,6 +99,26 @@ class _Base:
         return sorted(pid for p in self.procs if p.poll() is None for pid in children(p.pid) + [p.pid]
                       if command_of(pid).endswith("ingot-worker"))
 
+    def killed_in_the_middle(self, client, requests, want, again):
+        """Kills a rank behind the first delta: the answers have the keys wanted.  For tap.race: did it come in time?  If not,
+        again() waits for a whole group."""
+        rids = [client.start(**r) for r in requests]
+        hurt, answers, pending = False, {rid: ingot_client.Answer() for rid in rids}, set(rids)
+        while pending:
+            name, m = client.recv()
+            if m.request_id in answers and answers[m.request_id].take(name, m):
+                pending.discard(m.request_id)
+            if name == "Delta" and not hurt:
+                hurt = True
+                os.kill(self.worker_pids()[-1], signal.SIGKILL)
+        for rid, key in zip(rids, want, strict=True):
+            a = answers[rid]
+            assert a.finish and a.key() == key, (a.error, a.key(), key)
+        if sum(answers[r].finish.recoveries for r in rids) > 0:
+            return True
+        again()
+        return False
+
     @contextlib.contextmanager
     def held(self):
         """The ranks are stopped: no token is computed inside the block, however long it takes."""
@@ -196,22 +216,7 @@ class Cluster(_Base):
                                 self.coll, "--threads", self.threads, "--listen", self.endpoint,
                                 "--step-deadline-ms", 1000 * LIMIT, "--http", self.http, *self.extra, env=self.env)
 
-    def killed_in_the_middle(self, client, requests, want):
-        """Kills a rank of two behind the first delta: the answers are those wanted.  For tap.race: did it come in time?"""
-        rids = [client.start(**r) for r in requests]
-        hurt, answers, pending = False, {rid: ingot_client.Answer() for rid in rids}, set(rids)
-        while pending:
-            name, m = client.recv()
-            if m.request_id in answers and answers[m.request_id].take(name, m):
-                pending.discard(m.request_id)
-            if name == "Delta" and not hurt:
-                hurt = True
-                os.kill(self.worker_pids()[-1], signal.SIGKILL)
-        for rid, o in zip(rids, want, strict=True):
-            a = answers[rid]
-            assert a.finish and a.key() == o.key(), (a.error, a.key(), o.key())
-        if sum(answers[r].finish.recoveries for r in rids) > 0:
-            return True
-        wait_for(lambda: len(self.worker_pids()) == 2, "the group that was killed too late")
+    def whole_group(self, client, ranks):
+        """Waits for a group that was killed too late."""
+        wait_for(lambda: len(self.worker_pids()) == ranks, "the group that was killed too late")
         client.wait_ready()
-        return False

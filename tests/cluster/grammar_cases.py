@@ -4,13 +4,11 @@ tests/metal/test_metal.py call it; INGOT_BIN must be set before it is imported."
 import json
 import os
 import re
-import signal
 
 import jsonschema
 
 import tap
 from cluster import Parts
-from ingot_client import Answer
 
 SCHEMA, REGEX, CHOICE = 1, 3, 4
 SMALL = {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": ["red", 5, None]}},
@@ -84,23 +82,9 @@ class Constrained:
             with Parts(self.need("stories260K"), worker=self.worker, groups=2) as c:
                 client = c.clients[0]
 
-                def killed_in_the_middle():
+                def hurt():
                     tap.wait_for(lambda: sum(g.active for g in client.call("Stats")[1].group) == 2, "two groups")
-                    rids = [client.start(**r) for r in REQUESTS]
-                    answers, pending, hurt = {rid: Answer() for rid in rids}, set(rids), False
-                    while pending:
-                        name, m = client.recv()
-                        if m.request_id in answers and answers[m.request_id].take(name, m):
-                            pending.discard(m.request_id)
-                        if name == "Delta" and not hurt:
-                            hurt = True
-                            os.kill(c.worker_pids()[-1], signal.SIGKILL)
-                    for rid, b in zip(rids, want):
-                        assert answers[rid].finish and answers[rid].key() == b, (answers[rid].key(), b)
-                    if sum(answers[r].finish.recoveries for r in rids) > 0:
-                        return True
-                    c.group()
-                    return False
+                    return c.killed_in_the_middle(client, REQUESTS, want, c.group)
 
-                tap.race(killed_in_the_middle)
+                tap.race(hurt)
         tap.case(grammars_after_a_kill)

@@ -148,7 +148,8 @@ def a_kill_changes_nothing():
     with Cluster(DEMO, tp=2) as c:
         client = c.client()
         client.wait_ready()
-        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, oracle))
+        keys = [a.key() for a in oracle]
+        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, keys, lambda: c.whole_group(client, 2)))
 
 
 @tap.case

@@ -154,7 +154,8 @@ def a_kill_changes_nothing():
     with Cluster(MODELS["spelled"][0], tp=2) as c:
         client = c.client()
         client.wait_ready()
-        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, want))
+        keys = [a.key() for a in want]
+        tap.race(lambda: c.killed_in_the_middle(client, REQUESTS, keys, lambda: c.whole_group(client, 2)))
 
 
 @tap.case
@@ -214,8 +215,9 @@ def where_it_cannot_be_it_is_refused():
         a = client.generate(text=b"x", max_tokens=4, thinking_budget=3)
         assert a.error[1].field == "thinking_budget" and "goes with a chat" in a.error[1].detail, a.error
         own = {"kind": THINKING, "source": b"{}"}
-        a = client.generate(chat=chat(), max_tokens=4, thinking_budget=3, grammar=own)
-        assert a.error[1].field == "grammar", a.error
+        for more in {"thinking_budget": 3}, {}:
+            a = client.generate(chat=chat(enable_thinking=False), max_tokens=4, grammar=own, **more)
+            assert a.error[1].field == "grammar.kind" and "a chat has thinking_budget" in a.error[1].detail, a.error
     with Parts(DEMO) as c:
         a = c.clients[0].generate(chat=chat(), max_tokens=4, thinking_budget=3)
         assert a.error[1].field == "thinking_budget" and "no marks of thinking" in a.error[1].detail, a.error

@@ -26,10 +26,10 @@ OTHER_ID = 300  # beside the drawn token in lists of log probabilities
 
 
 class ScriptedWorker(threading.Thread):
-    def __init__(self, endpoint, clients, scripts, vocab, max_ctx):
+    def __init__(self, endpoint, clients, scripts, vocab, max_ctx, masks):
         super().__init__(daemon=True)
         self.endpoint, self.scripts, self.vocab, self.max_ctx = endpoint, scripts, vocab, max_ctx
-        self.clients = clients
+        self.clients, self.masks = clients, masks
         self.go = threading.Event()  # cleared: steps wait
         self.go.set()
         self.ended = threading.Event()
@@ -50,7 +50,7 @@ class ScriptedWorker(threading.Thread):
         self.epoch = beat_s = None
         self.send("Hello", wire_version=3, model="scripted", world=1, backend="test", coll="local", vocab=self.vocab,
                   max_ctx=self.max_ctx, block_len=BLOCK, n_blocks=4096, max_step_tokens=2048, max_seqs=256,
-                  launch=int.from_bytes(os.urandom(8), "little"), pid=os.getpid(), numerics="1/test")
+                  launch=int.from_bytes(os.urandom(8), "little"), pid=os.getpid(), numerics="1/test", masks=self.masks)
         while not self.ended.is_set():
             if self.epoch is not None and time.monotonic() >= beat_s:
                 self.send("Heartbeat", epoch=self.epoch, last_step=self.steps)
@@ -68,6 +68,8 @@ class ScriptedWorker(threading.Thread):
                 self.step(m)
             elif name == "Reset":
                 self.seqs, self.kv, self.epoch = {}, {}, m.epoch or self.epoch
+            elif name == "Grammar" and m.kind:  # its texts are taken to follow it
+                self.send("GrammarReady", epoch=self.epoch, id=m.id)
             elif name == "Refused":
                 raise AssertionError(m.detail)
             elif name == "Shutdown":
@@ -146,10 +148,12 @@ def make_model(folder, template, specials=()):
 
 
 class ScriptedCluster(_Base):
-    """A coordinator with a ScriptedWorker.  template None: the demo model's."""
+    """A coordinator with a ScriptedWorker.  template None: the demo model's.  masks: requests may have grammars, which the
+    scripts must follow by themselves."""
 
-    def __init__(self, scripts, template=None, specials=(), coordinator=()):
+    def __init__(self, scripts, template=None, specials=(), coordinator=(), masks=False):
         super().__init__()
+        self.masks = masks
         self.coordinator_args = list(coordinator)
         self.scripts = scripts
         plain = ("{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + (m['content'] or '') + "
@@ -160,7 +164,7 @@ class ScriptedCluster(_Base):
     def start(self):
         self.coordinator = self.spawn(BIN / "ingot-coordinator", "--model", self.model, "--listen", self.endpoint,
                                       "--workers", self.workers, *PATIENT, *self.coordinator_args)
-        self.worker = ScriptedWorker(self.workers, self.endpoint, self.scripts, self.vocab, 4096)
+        self.worker = ScriptedWorker(self.workers, self.endpoint, self.scripts, self.vocab, 4096, self.masks)
         self.worker.start()
 
     @contextlib.contextmanager

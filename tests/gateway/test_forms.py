@@ -237,7 +237,7 @@ def the_same_conversation_is_the_same_prompt():
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_12345", "content": "sunny"},
                                      {"type": "text", "text": ask}]}]
     got = prompt_of("/v1/messages", system="Be kind.", messages=anthropic_chat, tools=tools_of("anthropic"), max_tokens=9,
-                    thinking={"type": "adaptive"}, output_config={"effort": "low"})
+                    thinking={"type": "enabled", "budget_tokens": 1024}, output_config={"effort": "low"})
     assert got == want, (got, want)
     items = [{"role": "user", "content": "Hi."},
              {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
@@ -290,7 +290,7 @@ def its_clients_put_calls_together():
 
 if __name__ == "__main__":
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(ScriptedCluster(SCRIPTS, TEMPLATE))
+        cluster = stack.enter_context(ScriptedCluster(SCRIPTS, TEMPLATE, masks=True))
         script_of = cluster.worker.script_of
 
         def recording(seq_id, ids):

@@ -81,6 +81,10 @@ Test(thinking, does_not_part_a_character)
 {
     check(RULE(1, ""), TOKENS("<think>", "\xe2", "\x82", "\xac", "x"),
           "<think>|\xe2|\x82|\xac|</!think>!x|");
+    /* each token ends a character and begins the next one */
+    check(RULE(1, ""),
+          TOKENS("<think>", "\xe2", "\x82\xac\xe2", "\x82\xac\xe2", "\x82\xac\xe2", "x"),
+          "<think>|\xe2|\x82\xac\xe2|\x82\xac\xe2|\x82\xac\xe2|</!think>!x|");
     check(RULE(1, ""), TOKENS("<think>", "\xe2", "x", "y"), "<think>|\xe2|x|</!think>!y|");
     check(RULE(1, ""), TOKENS("<think>", "\xff\x80", "y"), "<think>|\xff\x80|</!think>!y|");
 }
@@ -138,7 +142,7 @@ Test(thinking, bad_sources_are_refused)
         {"{\"budget\":1," MARKS ",\"close_ids\":[-1]}", "close_ids"},
         {"{\"budget\":1," MARKS ",\"close_ids\":[2147483648]}", "close_ids"},
         {"{\"budget\":1,\"open\":\"\",\"close\":\"x\",\"close_ids\":[1]}", "open has 0 bytes"},
-        {"{\"budget\":1," MARKS ",\"close_ids\":[1],\"more\":1}", "no member \"more\""},
+        {"{\"budget\":1," MARKS ",\"close_ids\":[1],\"more\":1}", "more: is no member"},
         {"{\"budget\":1," MARKS ",\"close_ids\":[1],\"inside\":1}", "inside"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
