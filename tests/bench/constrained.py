@@ -3,7 +3,9 @@
 the time of masks.
 
     INGOT_BIN=build/release/bin build/venv/bin/python tests/bench/constrained.py [--model DIR_OR_FILE] [--streams 16]
-        [--tokens 96] [--rounds 5] [--threads 0] [--worker "--backend cpu"]
+        [--tokens 96] [--rounds 5] [--threads 0] [--worker "--backend cpu"] [--thinking]
+
+--thinking: a budget of thinking that is not used up, in place of schemas.
 
 In each round all streams run without grammars, then all with, in turns (even rounds: the other way round); every answer has
 the same number of tokens: the schemas want more than fit, and end ids are ignored.  Times are from the first Delta of any
@@ -32,18 +34,27 @@ ITEMS = [
 SCHEMAS = [json.dumps({"type": "array", "items": i, "minItems": 1000}) for i in ITEMS]
 
 
-def request(i, tokens, constrained):
+BUDGET = {"budget": 1 << 20, "open": "<think>", "close": "</think>", "close_ids": [0], "inside": True}
+
+
+def grammar(i, thinking):
+    if thinking:
+        return {"kind": 7, "source": json.dumps(BUDGET).encode()}
+    return {"kind": 1, "source": SCHEMAS[i % len(SCHEMAS)].encode()}
+
+
+def request(i, tokens, constrained, thinking):
     r = {"tokens": {"id": [1] + [5 + (7 * i + 3 * k) % 200 for k in range(24)]}, "max_tokens": tokens,
          "sampling": {"temperature": 0.8, "top_k": 40, "seed": 100 + i, "ignore_eos": True}}
     if constrained:
-        r["grammar"] = {"kind": 1, "source": SCHEMAS[i % len(SCHEMAS)].encode()}
+        r["grammar"] = grammar(i, thinking)
     return r
 
 
-def run(client, n, tokens, constrained):
+def run(client, n, tokens, constrained, thinking):
     """(tokens a second, what Stats counted)"""
     before = client.call("Stats")[1]
-    rids = [client.start(**request(i, tokens, constrained)) for i in range(n)]
+    rids = [client.start(**request(i, tokens, constrained, thinking)) for i in range(n)]
     answers, pending, begin = {rid: Answer() for rid in rids}, set(rids), None
     while pending:
         name, m = client.recv()
@@ -68,14 +79,15 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--worker", default="")
+    p.add_argument("--thinking", action="store_true")
     a = p.parse_args()
     rates, sums = {False: [], True: []}, {False: {}, True: {}}
     with cluster.Parts(a.model, threads=a.threads, worker=["--max-seqs", str(a.streams), "--max-ctx", "1024", *a.worker.split()]) as c:
         for constrained in (False, True):  # compiles, first masks
-            run(c.clients[0], a.streams, 8, constrained)
+            run(c.clients[0], a.streams, 8, constrained, a.thinking)
         for i in range(a.rounds):
             for constrained in (False, True) if i % 2 == 0 else (True, False):
-                rate, counts = run(c.clients[0], a.streams, a.tokens, constrained)
+                rate, counts = run(c.clients[0], a.streams, a.tokens, constrained, a.thinking)
                 rates[constrained].append(rate)
                 for k, v in counts.items():
                     sums[constrained][k] = sums[constrained].get(k, 0) + v
@@ -86,7 +98,7 @@ def main():
             s["steps_overlapped"], s["steps"], 100 * s["steps_overlapped"] / s["steps"]))
     s = sums[True]
     print("%d masks, %d found ready, %.1f us each; steps waited %.1f us each for theirs" % (
-        s["masks"], s["masks_cached"], s["mask_us"] / s["masks"], s["mask_wait_us"] / s["steps"]))
+        s["masks"], s["masks_cached"], s["mask_us"] / max(s["masks"], 1), s["mask_wait_us"] / s["steps"]))
     print("constrained / unconstrained: %.3f" % (statistics.median(rates[True]) / statistics.median(rates[False])))
 
 
