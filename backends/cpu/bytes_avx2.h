@@ -75,9 +75,13 @@ static inline vi i_mul16(vb w, vi x)
     return _mm256_maddubs_epi16(w, x);
 }
 
+/* The sums are added in the order of the calls: gcc would make a tree of them, whose products do not
+ * fit the registers. */
 static inline vi i_add16(vi a, vi b)
 {
-    return _mm256_add_epi16(a, b);
+    vi sum = _mm256_add_epi16(a, b);
+    __asm__("" : "+x"(sum));
+    return sum;
 }
 
 static inline vi i_widen(vi acc, vi sums)

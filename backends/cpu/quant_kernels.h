@@ -15,6 +15,8 @@
 #ifndef BACKENDS_CPU_QUANT_KERNELS_H
 #define BACKENDS_CPU_QUANT_KERNELS_H
 
+#include <assert.h>
+
 #include "backends/cpu/quant_unpack.h"
 #include "backends/cpu/quant_x.h"
 
@@ -27,7 +29,7 @@ struct sums {
 ALWAYS_INLINE vi start_sum(const struct quant_x *x, int halves, int h, int offset)
 {
     int32_t start = halves == 1 ? x->start : h == 0 ? x->start_low : x->start - x->start_low;
-    return i_splat(start / 128 * offset);
+    return i_splat((start >> 7) * offset); /* a multiple of 128 */
 }
 
 ALWAYS_INLINE vi load_quad(const char *a)
@@ -61,6 +63,12 @@ ALWAYS_INLINE int narrow_quads(int bits)
 
 #ifdef DOT_NARROW
 enum { HAS_NARROW = 1 };
+/* What follows loads its operands itself: with 16 registers, operands that are loaded once for
+ * several products would be stored and loaded for each of them. */
+ALWAYS_INLINE void load_again(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
 /* dot after quad j of n: narrow has the products since the last multiple of `quads`. */
 ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int quads)
 {
@@ -70,6 +78,9 @@ ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int qu
 }
 #else
 enum { HAS_NARROW = 0 };
+ALWAYS_INLINE void load_again(void)
+{
+}
 ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int quads)
 {
     (void)narrow, (void)j, (void)n, (void)quads;
@@ -262,18 +273,25 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
         for (int at = 0; at < rows * X_GROUP_BYTES; at += 64)
             __builtin_prefetch(next + at);
         const struct quant_x *info = (const struct quant_x *)(const void *)infos;
+        if (HAS_NARROW && spread) {
+            UNROLL
+            for (int j = 0; j < QUADS; j++)
+                read_ahead_quad(tx->read, spread, j, tx->quad_bytes);
+        }
         for (int q = 0; q < PAIRS; q++) {
             const uint8_t *wq = w->w + 4 * VL * q;
             UNROLL
             for (int h = 0; h < halves; h++) {
                 struct sums dot[Q_ROWS], sum16[Q_ROWS];
                 const int quads = QUADS / halves;
+                load_again();
                 UNROLL
                 for (int r = 0; r < rows; r++)
-                    dot[r].a = dot[r].b = start_sum(&info[r], halves, h, offset);
+                    dot[r].a = dot[r].b =
+                        narrow && min ? i_splat(0) : start_sum(&info[r], halves, h, offset);
                 UNROLL
                 for (int j = h * quads; j < (h + 1) * quads; j++) {
-                    if (q == 0 && spread)
+                    if (!HAS_NARROW && q == 0 && spread)
                         read_ahead_quad(tx->read, spread, j, tx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
                     UNROLL
@@ -382,6 +400,7 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
 {
     const struct quant_layout *l = t->pack->lay;
     int narrow = 0;
+    assert(!l->has_min || l->bits == 8 || t->pack->low == 0);
     if (HAS_NARROW && l->bits < 8 && !t->pack->values)
         narrow = l->bits <= 4 ? 3 : l->bits == 5 ? 2 : 1;
     for (int i = 0; i < t->n_tiles; i++) {

@@ -19,28 +19,34 @@ static const struct read_ahead by_default = {READ_AHEAD_BYTES, READ_AHEAD_EIGHTH
 
 #if defined(__x86_64__)
 static const struct row {
-    char maker[13];       /* of CPUID leaf 0 */
-    unsigned from, until; /* families, both included */
+    char maker[13];                /* of CPUID leaf 0 */
+    unsigned from, until;          /* families, both included */
+    unsigned from_model, to_model; /* of these families, both included */
     struct read_ahead pattern;
 } table[] = {
-    /* Zen 4 (25, which is Zen 3's number too): its prefetchers alone, but for weights of fewer than
-     * 8 bits.  Where they bring 50 to 61 GB/s to two cores, asking for every line of Q8_0 and BF16
-     * costs 8 to 14 %; at 33 GB/s it makes no difference.  Zen 5 (26), not measured with this table:
-     * every line. */
-    {"AuthenticAMD", 25, 25, {0, 0, 8}},
-    {"AuthenticAMD", 26, 26, {4 << 10, 8, 8}},
+    /* Zen 4 (family 25 with these models): its prefetchers alone, but for weights of fewer than 8
+     * bits.  Where they bring 50 to 61 GB/s to two cores, asking for every line of Q8_0 and BF16 costs
+     * 8 to 14 %; at 33 GB/s it makes no difference. */
+    {"AuthenticAMD", 25, 25, 0x10, 0x1f, {0, 0, 8}},
+    {"AuthenticAMD", 25, 25, 0x60, 0x7f, {0, 0, 8}},
+    {"AuthenticAMD", 25, 25, 0xa0, 0xaf, {0, 0, 8}},
+    /* Zen 3 (the other models): every line; its prefetchers alone bring 13 GB/s of Q8_0 to two cores
+     * where these bring 18 to 21.  Zen 5 (26), not measured with this table: every line. */
+    {"AuthenticAMD", 25, 25, 0, 255, {8 << 10, 8, 8}},
+    {"AuthenticAMD", 26, 26, 0, 255, {4 << 10, 8, 8}},
 };
 
 struct read_ahead read_ahead_here(void)
 {
-    unsigned a, family, maker[3], highest;
+    unsigned a, family, model, maker[3], highest;
     if (!__get_cpuid(0, &highest, &maker[0], &maker[2], &maker[1]) ||
         !__get_cpuid(1, &a, &(unsigned){0}, &(unsigned){0}, &(unsigned){0}))
         return by_default;
     family = (a >> 8 & 15U) + ((a >> 8 & 15U) == 15U ? a >> 20 & 255U : 0);
+    model = (a >> 4 & 15U) | (a >> 12 & 0xf0U);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (memcmp(maker, table[i].maker, sizeof maker) == 0 && family >= table[i].from &&
-            family <= table[i].until)
+            family <= table[i].until && model >= table[i].from_model && model <= table[i].to_model)
             return table[i].pattern;
     return by_default;
 }
