@@ -2,6 +2,7 @@
 the kernels on the host emulator.  Slow, so the requests are few and short."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve()
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import Parts, model  # noqa: E402
+from cluster import Cluster, Parts, model  # noqa: E402
 from emulated_cases import Emulated  # noqa: E402
 from fixture_model import with_tokenizer  # noqa: E402
 from grammar_cases import Constrained  # noqa: E402
@@ -76,6 +77,39 @@ def mixtures_have_the_ids_of_the_cpu():
             assert cpu.ids == metal.ids, (name, cpu.ids, metal.ids)
             worst = max(abs(x - y) for x, y in zip(cpu.logprobs[0], metal.logprobs[0], strict=True))
             assert worst < 1e-4, (name, worst)
+
+
+def serve():
+    """An `ingot` whose worker is the emulated one: it takes the programs beside it."""
+    folder = pathlib.Path(FOLDER) / "bin"
+    folder.mkdir(exist_ok=True)
+    for program in (REAL / "emulated").iterdir():
+        if program.name != "ingot" and not (folder / program.name).exists():
+            (folder / program.name).symlink_to(program)
+    shutil.copy2(REAL / "ingot", folder / "ingot")
+    return folder / "ingot"
+
+
+def killed(name, options, wanted):
+    """`ingot serve` with one rank, killed in the middle of its answers: they go on in the next one."""
+    def run():
+        os.environ["INGOT_EMULATE_SEED"] = "0"
+        path = need(name)
+        with Parts(path, worker=["--backend", "metal", *options], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+            want = [a.key() for a in c.clients[0].answers(wanted, False)]
+        os.environ["INGOT_EMULATE_SEED"] = "5"
+        with Cluster(path, extra=["--backend", "metal", *options], program=serve()) as c:
+            client = c.clients[0]
+            assert "Metal emulated GPU" in c.log(), c.log()
+            tap.race(lambda: c.killed_in_the_middle(client, wanted, want, lambda: c.whole_group(client, 1)))
+    run.__name__ = f"{name}_killed_in_the_middle"
+    tap.case(run)
+
+
+killed("qwen3moe", SMALL, [{**r, "max_tokens": 12} for r in requests(104)])
+if "INGOT_ALL" in os.environ:
+    killed("stories260K", METAL[2:], [{**r, "max_tokens": 12} for r in requests()])
+    killed("mixtral", [*SMALL[:-1], "int8"], [{**r, "max_tokens": 12} for r in requests(104)])
 
 
 def refused(program, *options):
