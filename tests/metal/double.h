@@ -12,10 +12,15 @@
  *   arguments an argument that is not bound, bytes of another size than the kernel's struct or more
  *             than 4 KiB, an offset beyond the buffer or not aligned to the kernel's elements
  *   buffers   longer than maxBufferLength (no object is made); written by a kernel beyond the end;
- *             written by the host while a command buffer that uses them is under way (when checked)
+ *             written by the host while a command buffer that uses them is under way (when checked);
+ *             made when all should have been (when sealed), pipelines and libraries, too
  *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
- *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach
- * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs. */
+ *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach, an
+ *             address that is not aligned to its type (the process ends by a trap)
+ * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs.
+ *
+ * For a worker the environment's INGOT_METAL_STRICT=1 asks for both checks that need asking; its
+ * device is sealed by the first commit. */
 #ifndef TESTS_METAL_DOUBLE_H
 #define TESTS_METAL_DOUBLE_H
 
@@ -42,11 +47,21 @@ void metal_double_limits(size_t max_buffer, size_t working_set);
 /* MTLGPUFamily of the device, 1007 by default; 0: there is no device. */
 void metal_double_family(long family);
 
+/* Of pipelines: threads of a simdgroup, 32 by default, and of a group at most, 256 by default: the
+ * fewest that the backend takes. */
+void metal_double_pipelines(unsigned long width, unsigned long threads);
+
+/* A system before macOS 15, whose options have no setMathMode:. */
+void metal_double_without_math_mode(bool on);
+
 /* The next command buffer with that kernel ends with an error; NULL: none does. */
 void metal_double_fail(const char *kernel);
 
 /* Looks whether the host writes buffers that are in use. */
 void metal_double_check_writes(bool on);
+
+/* A buffer, library or pipeline that is made from now on is an error. */
+void metal_double_seal(bool on);
 
 /* Objects that have not been released, without those of pools. */
 size_t metal_double_live(void);

@@ -23,6 +23,7 @@ buffer::~buffer()
 
 static id device_new_buffer(id, SEL, unsigned long length, unsigned long options)
 {
+    check_seal("buffer");
     size_t page = (size_t)sysconf(_SC_PAGESIZE), held = (length + page - 1) / page * page;
     if (length == 0 || length > mtl.max_buffer || length > mtl.working_set - mtl.allocated)
         return nullptr;
@@ -98,6 +99,8 @@ static id options_new(id, SEL)
 
 static void options_math(id self, SEL, long mode)
 {
+    if (!mtl.math_mode)
+        wrong("MTLCompileOptions has no method setMathMode:");
     inside<options>(self)->safe = mode == 0;
 }
 
@@ -109,11 +112,12 @@ static void options_fast(id self, SEL, unsigned char on)
 static unsigned char options_responds(id self, SEL, SEL sel)
 {
     (void)self;
-    return strcmp(sel_getName(sel), "setMathMode:") == 0;
+    return mtl.math_mode && strcmp(sel_getName(sel), "setMathMode:") == 0;
 }
 
 static id device_new_library(id, SEL, id source, id opts, id *error)
 {
+    check_seal("library");
     if (!opts || !inside<options>(opts)->safe)
         wrong("the kernels are compiled with fast math");
     if (inside<text>(source)->s != metal_source) {
@@ -133,6 +137,7 @@ static id library_new_function(id, SEL, id name)
 
 static id device_new_pipeline(id, SEL, id function, id *error)
 {
+    check_seal("pipeline");
     if (!function) {
         set_error(error, "no function");
         return nullptr;
@@ -143,12 +148,12 @@ static id device_new_pipeline(id, SEL, id function, id *error)
 
 static unsigned long pipeline_width(id, SEL)
 {
-    return 32;
+    return mtl.simd_width;
 }
 
 static unsigned long pipeline_threads(id, SEL)
 {
-    return MAX_THREADS;
+    return mtl.max_threads;
 }
 
 /* ---- the classes ---- */

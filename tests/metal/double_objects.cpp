@@ -67,6 +67,12 @@ id autorelease(object *o)
     return ident(o);
 }
 
+void check_seal(const char *what)
+{
+    if (mtl.sealed)
+        wrong("a %s is made after the start", what);
+}
+
 static id no_method(id, SEL, ...)
 {
     return nullptr;
@@ -150,6 +156,8 @@ void make_classes()
     mtl.made = true;
     if (const char *seed = getenv("INGOT_EMULATE_SEED"))
         mtl.seed = strtoull(seed, nullptr, 10);
+    mtl.seal_at_commit = getenv("INGOT_METAL_STRICT") != nullptr;
+    mtl.check_writes |= mtl.seal_at_commit;
     __objc_msg_forward2 = unknown_message;
     Class released = objc_allocateClassPair(nullptr, "released", 0);
     class_addIvar(released, "isa", sizeof(Class), 3, "#");
@@ -214,6 +222,17 @@ void metal_double_family(long family)
     mtl.family = family;
 }
 
+void metal_double_pipelines(unsigned long width, unsigned long threads)
+{
+    mtl.simd_width = width;
+    mtl.max_threads = threads;
+}
+
+void metal_double_without_math_mode(bool on)
+{
+    mtl.math_mode = !on;
+}
+
 void metal_double_fail(const char *kernel)
 {
     mtl.fails = kernel ? kernel : "";
@@ -222,6 +241,11 @@ void metal_double_fail(const char *kernel)
 void metal_double_check_writes(bool on)
 {
     mtl.check_writes = on;
+}
+
+void metal_double_seal(bool on)
+{
+    mtl.sealed = on;
 }
 
 size_t metal_double_live(void)

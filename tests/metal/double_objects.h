@@ -4,6 +4,8 @@
 
 #include "double.h"
 
+#include <string.h>
+
 #include <deque>
 #include <map>
 #include <string>
@@ -19,9 +21,7 @@ namespace metal_double
 enum {
     MAX_BYTES = 4096,      /* of setBytes */
     MAX_BUFFERS = 31,      /* of an encoder */
-    MAX_THREADS = 1024,    /* of a pipeline */
     MAX_SHARED = 32 << 10, /* threadgroup memory */
-    OFFSET_ALIGN = 4,      /* least alignment of setBuffer's offset */
     FAMILY_APPLE7 = 1007,  /* M1 */
     BUFFER_ALIGN = 256,    /* of contents, and so of the guard behind them */
 };
@@ -54,7 +54,6 @@ struct buffer : contents {
     char *map = nullptr, *data = nullptr;
     size_t mapped = 0, length = 0;
     uint64_t hash = 0;
-    int in_use = 0; /* command buffers under way that use it */
     ~buffer() override;
     size_t guard_bytes() const
     {
@@ -69,9 +68,11 @@ struct buffer : contents {
     }
     uint64_t digest() const
     {
-        uint64_t h = 1469598103934665603U;
-        for (size_t i = 0; i < length; i++)
-            h = (h ^ (unsigned char)data[i]) * 1099511628211U;
+        uint64_t h = 1469598103934665603U, word = 0;
+        for (size_t i = 0; i < length; i += sizeof word) {
+            memcpy(&word, data + i, length - i < sizeof word ? length - i : sizeof word);
+            h = (h ^ word) * 1099511628211U;
+        }
         return h;
     }
 };
@@ -124,7 +125,9 @@ struct method {
 };
 
 struct state {
-    bool catching = false, check_writes = false, made = false;
+    bool catching = false, check_writes = false, made = false, sealed = false;
+    bool seal_at_commit = false, math_mode = true;
+    unsigned long simd_width = 32, max_threads = 256; /* of pipelines */
     std::string first_error, told, fails;
     size_t max_buffer = (size_t)1 << 30, working_set = (size_t)4 << 30, allocated = 0, live = 0;
     long family = FAMILY_APPLE7;
@@ -160,6 +163,8 @@ object *make(const char *name, contents *of);
 void retain(object *o);
 void release(object *o);
 id autorelease(object *o);
+/* `what` is about to be made: wrong when all should have been. */
+void check_seal(const char *what);
 void set_error(id *error, const char *s);
 
 #define METHOD(selector, types, fn)                                                                \

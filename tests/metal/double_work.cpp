@@ -141,6 +141,7 @@ static void commands_commit(id self, SEL)
         return;
     }
     c->status = COMMITTED;
+    mtl.sealed |= mtl.seal_at_commit;
     retain(obj(self));
     mtl.queue.push_back(obj(self));
     check_in_use();
@@ -283,7 +284,7 @@ static void encoder_dispatch(id self, SEL, size3 groups, size3 threads)
         wrong("a dispatch without a pipeline");
         return;
     }
-    if (n == 0 || n > MAX_THREADS || n % 32 != 0 || groups.width == 0 || groups.height == 0 ||
+    if (n == 0 || n > mtl.max_threads || n % 32 != 0 || groups.width == 0 || groups.height == 0 ||
         groups.depth == 0) {
         wrong("kernel %s: %lu x %lu x %lu groups of %lu threads", e->pipeline->name, groups.width,
               groups.height, groups.depth, n);

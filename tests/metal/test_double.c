@@ -81,6 +81,36 @@ static void finish(id e, id commands)
     MTL_GET(wait, commands);
 }
 
+/* The signature of C types: their codes, the receiver's and the selector's left out. */
+#define CODE(type)                                                                                 \
+    _Generic((type *)0, void *: 'v', id *: '@', SEL *: ':', bool *: 'B', long *: 'q',              \
+             unsigned long *: 'Q', double *: 'd', const char **: '*', void **: '^',                \
+             const void **: '^', id **: '^', struct mtl_size *: 'S')
+#define CODES_2(a, b) CODE(a), CODE(b), 0
+#define CODES_3(a, b, c) CODE(a), CODE(b), CODE(c), 0
+#define CODES_4(a, b, c, d) CODE(a), CODE(b), CODE(c), CODE(d), 0
+#define CODES_5(a, b, c, d, e) CODE(a), CODE(b), CODE(c), CODE(d), CODE(e), 0
+#define PICK(a, b, c, d, e, f, ...) f
+#define CODES(...) PICK(__VA_ARGS__, CODES_5, CODES_4, CODES_3, CODES_2, 0)(__VA_ARGS__)
+
+static const struct {
+    char result, arguments[7];
+} of_types[N_MTL_MESSAGES] = {
+#define ROW(name, type, selector, signature, ...) [MTL_##name] = {CODE(type), {CODES(__VA_ARGS__)}},
+    MTL_MESSAGES(ROW)
+#undef ROW
+};
+
+Test(metal_double, signatures_are_those_of_the_types)
+{
+    for (int i = 0; i < N_MTL_MESSAGES; i++) {
+        const char *selector = mtl_messages[i].selector, *signature = mtl_messages[i].signature;
+        cr_assert_eq(of_types[i].result, signature[0], "%s", selector);
+        cr_assert_eq(strncmp(of_types[i].arguments, "@:", 2), 0, "%s", selector);
+        cr_assert_str_eq(of_types[i].arguments + 2, signature + 1, "%s", selector);
+    }
+}
+
 Test(metal_double, messages_have_the_signatures_of_the_host)
 {
     mtl_register();
@@ -185,8 +215,11 @@ Test(metal_double, arguments_of_a_dispatch)
     MTL(set_buffer, e, r.buffer, 0, 1);
     dispatch(e, 1, 33);
     caught("groups of 33 threads");
-    dispatch(e, 1, 2048);
-    caught("groups of 2048 threads");
+    dispatch(e, 1, 288);
+    caught("groups of 288 threads");
+    metal_double_pipelines(32, 1024);
+    dispatch(e, 1, 1056);
+    caught("groups of 1056 threads");
     dispatch(e, 0, 32);
     caught("0 x 1 x 1 groups");
     id dead = MTL(new_buffer, r.device, 16, 0);
@@ -242,6 +275,22 @@ Test(metal_double, writes_while_commands_are_under_way)
     caught("written by the host while commands that use it are under way");
 }
 
+Test(metal_double, what_is_made_behind_the_start)
+{
+    struct rig r = open_rig();
+    id error = NULL, function = MTL(new_function, r.library, string_of("scale"));
+    metal_double_seal(true);
+    MTL(new_buffer, r.device, 16, 0);
+    caught("a buffer is made after the start");
+    MTL(new_pipeline, r.device, function, &error);
+    caught("a pipeline is made after the start");
+    library_of(r.device);
+    caught("a library is made after the start");
+    metal_double_seal(false);
+    MTL(new_buffer, r.device, 16, 0);
+    cr_assert_null(metal_double_error());
+}
+
 Test(metal_double, libraries)
 {
     struct rig r = open_rig();
@@ -254,4 +303,8 @@ Test(metal_double, libraries)
     cr_assert_not_null(error);
     cr_assert_null(MTL(new_function, r.library, string_of("no_such_kernel")));
     cr_assert_null(metal_double_error());
+    metal_double_without_math_mode(true);
+    cr_assert_not(MTL(responds, options, mtl_selector[MTL_set_math_mode]));
+    MTL(set_math_mode, options, 0);
+    caught("no method setMathMode:");
 }

@@ -61,6 +61,21 @@ Test(metal, what_cannot_be_opened)
     refused((struct backend_config){0}, ST_DEVICE, "no Metal device on this machine");
 }
 
+Test(metal, pipelines_that_are_too_small_are_refused)
+{
+    metal_double_pipelines(16, 1024);
+    refused((struct backend_config){0}, ST_UNSUPPORTED, "simdgroups of 16 threads");
+    metal_double_pipelines(32, 224);
+    refused((struct backend_config){0}, ST_UNSUPPORTED, "groups of at most 224");
+}
+
+/* Before macOS 15 safe math has another switch. */
+Test(metal, an_older_system_compiles_with_safe_math)
+{
+    metal_double_without_math_mode(true);
+    close_metal(open_metal());
+}
+
 static struct view f32_view(struct buf *b, size_t off, int32_t rows, int32_t cols, int32_t stride)
 {
     return (struct view){
@@ -185,6 +200,29 @@ Test(metal, ops_between_two_waits_are_one_command_buffer)
     MUST(metal_sync(be));
     cr_assert_eq(metal_double_commands(), commands + 1);
     cr_assert_eq(metal_double_dispatches(), dispatches + 7);
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* Its predicted work bounds a command buffer. */
+Test(metal, a_command_buffer_ends_when_its_work_is_large)
+{
+    struct buf *a;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    const struct metal_bound bound[] = {{a, 0}};
+    const struct metal_move_args args = {.n_bytes = 64, .dst_step = 64};
+    struct mtl_size one = {1, 1, 1};
+    uint64_t commands = metal_double_commands();
+    for (int i = 0; i < 6; i++) /* two at a time */
+        MUST(METAL_DISPATCH(be, KERNEL_zero_bytes, args, bound, one, 32, METAL_MAX_WORK / 2));
+    MUST(metal_sync(be));
+    cr_assert_eq(metal_double_commands(), commands + 3);
+    MUST(METAL_DISPATCH(be, KERNEL_zero_bytes, args, bound, one, 32, 2 * METAL_MAX_WORK));
+    MUST(METAL_DISPATCH(be, KERNEL_zero_bytes, args, bound, one, 32, 0)); /* small ones go on */
+    MUST(METAL_DISPATCH(be, KERNEL_zero_bytes, args, bound, one, 32, 0));
+    MUST(metal_sync(be));
+    cr_assert_leq(metal_double_commands(), commands + 5);
     metal_free(be, a);
     close_metal(be);
 }
