@@ -35,6 +35,7 @@ enum {
     MOE_MAX_EXPERTS = 512, /* E of a moe_layer */
     MOE_MAX_TOP_K = 32,    /* k of a moe_layer */
     DELTA_MAX_TAPS = 16,   /* of a delta_layer */
+    STREAMS_MAX = 8,       /* n of predict_streams */
 };
 
 /* The order of sums.
@@ -82,8 +83,6 @@ struct backend_info {
     bool experts;      /* stacks and moe_* present */
     unsigned features; /* bit (1 << feature) for each enum backend_feature that is present */
     int32_t max_head;  /* largest d_head of attention; 0: not limited here */
-    int32_t
-        max_per_kv; /* most query heads that read one KV head of a cache that is not f32; 0: any */
     /* GPU with memory of its own: its place on the host's PCI bus, "0000:3b:00.0", and "GPU-" and its
      * UUID (of a part of a device, MIG: the part's).  Numbers of devices say nothing: each process
      * may see others (CUDA_VISIBLE_DEVICES).  "": no such device */
@@ -120,6 +119,11 @@ enum backend_feature {
     FEATURE_RELU2,        /* ACT_RELU2 */
     FEATURE_EXPERT_UP,    /* moe_ffn: up_alone */
     FEATURE_REL_BIAS,     /* attention: rel_bias */
+    FEATURE_STREAMS,      /* predict_streams, correct_streams, match_rms, known_ids */
+    FEATURE_GATE_CUT,     /* slice_stats, cut_gates */
+    FEATURE_CHUNK,        /* attention: chunk */
+    FEATURE_UNIT_QK,      /* qkv_to_cache: qk_unit */
+    FEATURE_WEIGH_INPUT,  /* moe_ffn: weigh_input */
     N_FEATURES
 };
 
@@ -233,6 +237,8 @@ struct attn_layer {
     int32_t d_value;
     int32_t q_per_kv, q_offset;
     int32_t window; /* a token attends to itself and window - 1 before it; 0 = all */
+    /* a token at pos attends to [pos / chunk * chunk, pos]; 0 = all; not with window or full */
+    int32_t chunk;
     /* An encoder's: a token attends to the whole sequence, with a window to window - 1 tokens on
      * either side of it. */
     bool full;
@@ -243,9 +249,10 @@ struct attn_layer {
     const struct weight *q_norm, *k_norm;
     struct view cos, sin; /* [max_pos, rot_dim / 2] f32 */
     struct view q_scale;  /* [max_pos, 1] f32: factor on q, after RoPE; no buf: none */
-    bool v_norm;          /* values: per-head RMS norm without weights */
-    bool v_is_k;          /* qkv has no values: they are the keys before their norm and RoPE */
-    bool q_alone;         /* qkv has neither: the cache is another layer's, which has written it */
+    bool qk_unit; /* q and k: per-head RMS norm without weights, behind RoPE; not with q_norm */
+    bool v_norm;  /* values: per-head RMS norm without weights */
+    bool v_is_k;  /* qkv has no values: they are the keys before their norm and RoPE */
+    bool q_alone; /* qkv has neither: the cache is another layer's, which has written it */
     /* [n_q], or NULL: the score of one more key of each head, whose value is zero; a split of its
      * own behind the others */
     const struct weight *sinks;
@@ -257,7 +264,7 @@ struct attn_layer {
 
 enum { REL_REACH = 128, REL_COLS = 2 * REL_REACH + 1 };
 
-static inline int32_t rel_at(int32_t distance)
+NUMBER_FN int32_t rel_at(int32_t distance)
 {
     return REL_REACH + (distance < -REL_REACH  ? -REL_REACH
                         : distance > REL_REACH ? REL_REACH
@@ -328,6 +335,9 @@ struct moe_layer {
     float scale;       /* factor on the weights; 1: none */
     enum act act;
     bool up_alone; /* experts have no gate: gate_up is up, [F, D], and act(up) goes to down */
+    /* an expert's weight is a factor on its input, so on what gate and up give, and none on its output; not with up_alone,
+     * biases or glu_limit */
+    bool weigh_input;
     /* glu_limit > 0, in place of the activation and the product with up: g = min(gate, limit),
      * u = up cut to +-limit, (u + 1) * (g / (1 + exp(-glu_alpha g))) */
     float glu_limit, glu_alpha;
@@ -460,7 +470,7 @@ struct backend_ops {
     enum status (*add_rms_norm)(struct backend *be, struct view resid, struct view x,
                                 const struct weight *x_bias, const struct weight *w, float eps,
                                 struct view out);
-    /* Splits qkv [T, attn_qkv_cols], applies q_norm/k_norm/v_norm and RoPE at pos, writes k and v to
+    /* Splits qkv [T, attn_qkv_cols], applies q_norm/k_norm/v_norm, RoPE at pos and qk_unit, writes k and v to
      * the cache rows in slot (converted to the cache's type, quantised per token and head) and q to
      * q [T, n_q d] f32.  With q_alone the cache is not touched. */
     enum status (*qkv_to_cache)(struct backend *be, const struct attn_layer *al,
@@ -532,6 +542,31 @@ struct backend_ops {
     enum status (*head_squares)(struct backend *be, struct view x, struct view out);
     enum status (*wide_norm)(struct backend *be, struct view x, struct view squares, int32_t d,
                              int32_t group, int32_t first, const struct weight *w, float eps);
+    /* Several residual streams (AltUp, Baykal et al. 2023, arXiv 2301.13310): n of them side by side in a row of x
+     * [T, n D] f32; all four are NULL without FEATURE_STREAMS.
+     *   predict_streams  stream j becomes (chain over p from +0 of fmaf(coef[t, j n + p], stream p, .)) + stream j;
+     *                    coef [T, n n] f32
+     *   correct_streams  with d = active[t] - stream i: stream j = fmaf(d, coef[t, j] + 1, stream j); then active[t] is
+     *                    stream i, with w [D] (NULL: none) times w; coef [T, n], active [T, D] f32
+     *   match_rms        x[t] = x[t] * (sqrt(mean of like[t]^2) / sqrt(max(mean of x[t]^2, 1e-5))), means of row sums;
+     *                    x, like [T, D] f32
+     *   known_ids        out[t] = ids[t] where that is in [0, n), else 0; [T, 1] i32 */
+    enum status (*predict_streams)(struct backend *be, struct view x, struct view coef);
+    enum status (*correct_streams)(struct backend *be, struct view x, struct view coef, int32_t i,
+                                   const struct weight *w, struct view active);
+    enum status (*match_rms)(struct backend *be, struct view x, struct view like);
+    enum status (*known_ids)(struct backend *be, struct view ids, int32_t n, struct view out);
+    /* Gates far above their mean alone (the statistical top k of Spark Transformer, You et al. 2025, arXiv 2506.06644),
+     * over columns that several ranks have; both NULL without FEATURE_GATE_CUT.
+     *   slice_stats  of slice s of x[t,:], which ends at slice_end[s], to out[t, 3 s ..]: its columns n_s, their mean m_s
+     *                (a row sum / n_s) and the row sum q_s of (x - m_s)^2; zeros of an empty slice
+     *   cut_gates    x = max(x - cut, 0), cut = mean + factor * sqrt(var): with chains from +0 over all slices s,
+     *                N = sum of n_s, mean = (chain of fmaf(n_s, m_s, .)) / N,
+     *                var = (chain of (. + q_s) + n_s * ((m_s - mean) * (m_s - mean))) / N
+     * x [T, F] f32, this rank's columns; out [T, 3 n_slices], stats [T, 3 S] f32, of the slices of all ranks. */
+    enum status (*slice_stats)(struct backend *be, struct view x, int32_t n_slices,
+                               const int32_t *slice_end, struct view out);
+    enum status (*cut_gates)(struct backend *be, struct view x, struct view stats, float factor);
     /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
     enum status (*soft_cap)(struct backend *be, struct view x, float cap);
     /* Each token's k experts, ordered by (choice descending, id ascending; NaN before all numbers),
@@ -541,7 +576,8 @@ struct backend_ops {
      *   sum      = with renormalise, of the chosen p in that order; else of all p in order of ids
      *   weight_i = p_i / sum * scale, with expert_scale * expert_scale_e
      * With sigmoid:
-     *   p_e      = 1 / (1 + exp(-logit_e)),  choice_e = p_e + route_bias_e
+     *   p_e      = 1 / (1 + exp(-logit_e)),  choice_e = p_e + route_bias_e; with neither route_bias nor groups logit_e,
+     *              which tells apart what p_e rounds to the same number
      *   weight_i = p_i * scale, or with renormalise p_i / (sum of the chosen p in that order +
      *              1e-20) * scale
      * With groups only the experts of top_groups groups are chosen from: those with the greatest
@@ -554,11 +590,11 @@ struct backend_ops {
      * before weights are loaded: gate_up and down of ml are NULL. */
     size_t (*moe_scratch)(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
     /* out[t,:] = sum over the experts e of token t of weight * down_e(act(gate_e(x)) * up_e(x)), of
-     * up_alone weight * down_e(act(up_e(x))), this rank's part of it.  The sum over the ranks must
-     * not depend on their number, so the
+     * up_alone weight * down_e(act(up_e(x))), with weigh_input down_e(act(weight * gate_e(x)) * (weight * up_e(x))),
+     * this rank's part of it.  The sum over the ranks must not depend on their number, so the
      * experts are added within each slice of down:
      *   part_{e,s}  the product over slice s of down_e, in linear's order;
-     *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids;
+     *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids; with weigh_input weight_e is 1;
      *   out         the acc_s added as the tree of struct weight_src; the all-reduce continues it.
      * Otherwise gate_up and down are computed as in linear, the activation as in act_mul.  Row t's
      * ids are distinct and in [0, E).  A step reads the weights of each expert that it uses once.

@@ -285,10 +285,18 @@ template <int DV>
 DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state<DV> &s)
 {
     int h0, n_h = heads_of(a, w.g, &h0);
+    float l[2] = {s.l[0], s.l[1]}, factor[2] = {1.0f, 1.0f};
+    for (int i = 0; a.sinks && i < 2; i++) {
+        const int r = warp_id() * ROWS + lane_id() / 4 + 8 * i;
+        float m = s.m[i];
+        if (r < w.n_rows)
+            factor[i] = merge_sink(a, h0 + (w.row0 + r) % n_h, m, l[i]);
+    }
     each_element<DV>(a, w, [&](int r, int c, int n, int i) {
         int row = w.row0 + r;
         a.out[(size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.out_stride +
-              (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c] = finish(s.o[n][i], s.l[i / 2]);
+              (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c] =
+            finish(s.o[n][i] * factor[i / 2], l[i / 2]);
     });
 }
 
@@ -476,6 +484,8 @@ KERNEL(MERGE_THREADS, 4) attention_merge(attn_args a)
             for (int k = 0; lane == 0 && k < lanes; k++)
                 merge_into(s, sums[k * per + (int)threadIdx.x]);
         }
+        if (real && lane == 0 && a.sinks)
+            s.o *= merge_sink(a, h0 + r, s.m, s.l);
         if (real && lane == 0)
             a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
                   (size_t)c] = finish(s.o, s.l);
@@ -555,6 +565,13 @@ static attn_args args_of(const struct attn_layer *al, const struct step_dev *st,
     a.q_per_kv = al->q_per_kv;
     a.q_offset = al->q_offset;
     a.window = al->window;
+    a.chunk = al->chunk;
+    a.full = al->full;
+    a.sinks = vector_of(al->sinks);
+    a.rel_bias = vector_of(al->rel_bias);
+    a.d_value = attn_d_value(al);
+    a.k_row = kv.k.stride;
+    a.v_row = kv.v.stride;
     a.scale = al->scale;
     a.cap = al->cap;
     a.pos = view_i32(st->pos);
@@ -571,15 +588,16 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
                            const struct step_dev *st, struct view q, struct kv_layer kv,
                            struct view out)
 {
-    assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype && al->d_head <= HEAD_MAX);
+    assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype);
+    assert(attn_d_value(al) <= HEAD_MAX && (!al->chunk || (!al->window && !al->full)));
     if (st->n_tokens == 0 || al->n_q == 0)
         return ST_OK;
     /* every key head is read: the kernels divide by its query heads */
     assert(al->q_offset < al->q_per_kv && (al->n_kv - 1) * al->q_per_kv < al->n_q + al->q_offset);
     attn_args a = args_of(al, st, q, kv, out);
-    if (a.kv_type == DT_F32)
-        return attention_f32_run(be, a, st->n_tokens);
-    assert(a.q_per_kv <= ROWS); /* max_per_kv of info: refused at load */
+    if (a.kv_type == DT_F32 || a.full || a.rel_bias || al->d_value || a.q_per_kv > ROWS)
+        return attention_plain_run(be, a, st->n_tokens);
+    assert(a.d <= HEAD_MAX);
     if ((int64_t)kv.k.rows * a.n_kv > INT32_MAX)
         FAIL(ST_UNSUPPORTED,
              "a KV cache of %d tokens and %d heads: the CUDA backend counts them in "

@@ -13,8 +13,12 @@ struct attn_args {
     const void *k, *v;              /* of the layer's cache */
     const float *k_scale, *v_scale; /* NULL: entries have no scale */
     enum dtype kv_type;
-    int32_t n_q, n_kv, d, q_per_kv, q_offset, window;
-    float scale, cap; /* of the scores */
+    int32_t n_q, n_kv, d, q_per_kv, q_offset, window, chunk;
+    float scale, cap;              /* of the scores */
+    const float *sinks;            /* [n_q] or NULL */
+    const float *rel_bias;         /* [n_q][REL_COLS] or NULL: attention_plain.cu alone, */
+    bool full;                     /* as this, */
+    int32_t d_value, k_row, v_row; /* and these: elements of a value, of a row of each cache */
     const int32_t *pos, *q_start, *kv_len, *table;
     int32_t table_stride, block_len, n_seqs;
     float *part;    /* decode: [splits of all sequences, n_kv, q_per_kv, d + 2] */
@@ -33,13 +37,16 @@ DEVICE int heads_of(const attn_args &a, int g, int *h0)
 /* Keys [lo, hi) that a token at pos sees. */
 DEVICE void range_of(const attn_args &a, int pos, int *lo, int *hi)
 {
-    *lo = a.window > 0 && pos >= a.window ? pos - a.window + 1 : 0;
+    *lo = a.window > 0 && pos >= a.window ? pos - a.window + 1
+          : a.chunk > 0                   ? pos / a.chunk * a.chunk
+                                          : 0;
     *hi = pos + 1;
 }
 
 DEVICE bool sees(const attn_args &a, int pos, int key)
 {
-    return key <= pos && (a.window <= 0 || key > pos - a.window);
+    return key <= pos && (a.window <= 0 || key > pos - a.window) &&
+           (a.chunk <= 0 || key >= pos / a.chunk * a.chunk);
 }
 
 /* Row of the cache that holds a key. */
@@ -59,7 +66,41 @@ DEVICE float finish(float o, float l)
     return o / l + 0.0f;
 }
 
-/* attention_f32.cu: a cache in f32. */
-enum status attention_f32_run(struct backend *be, const attn_args &a, int32_t n_tokens);
+/* Factors of state and part in their merged sum; the first split that has keys is taken as it is. */
+DEVICE void merge_factors(float &m, float &l, float part_m, float part_l, float *a, float *b)
+{
+    *a = 1.0f;
+    *b = 0.0f;
+    if (part_l == 0.0f)
+        return;
+    if (l == 0.0f) {
+        *a = 0.0f;
+        *b = 1.0f;
+        m = part_m;
+        l = part_l;
+        return;
+    }
+    float most = greater(m, part_m);
+    *a = exact_exp(m - most);
+    *b = exact_exp(part_m - most);
+    l = fmaf(l, *a, part_l * *b);
+    m = most;
+}
+
+DEVICE float merge_one(float o, float part, float a, float b)
+{
+    return b == 0.0f ? o : a == 0.0f ? part * b : fmaf(o, a, part * b);
+}
+
+/* Head h's sink, a split of one key whose value is 0, merged: the factor on o. */
+DEVICE float merge_sink(const attn_args &a, int h, float &m, float &l)
+{
+    float mine, other;
+    merge_factors(m, l, a.sinks[h], 1.0f, &mine, &other);
+    return mine;
+}
+
+/* attention_plain.cu: any layer, and any type of the cache. */
+enum status attention_plain_run(struct backend *be, const attn_args &a, int32_t n_tokens);
 
 #endif

@@ -254,33 +254,6 @@ DEVICE void attend_tile(const attn_args &a, const tile &t, const uint16_t *q, co
     tile_values<F16, DV>(t, dv0, s, part.o);
 }
 
-/* Factors of state and part in their merged sum;
- * the first split that has keys is taken as it is. */
-DEVICE void merge_factors(float &m, float &l, float part_m, float part_l, float *a, float *b)
-{
-    *a = 1.0f;
-    *b = 0.0f;
-    if (part_l == 0.0f)
-        return;
-    if (l == 0.0f) {
-        *a = 0.0f;
-        *b = 1.0f;
-        m = part_m;
-        l = part_l;
-        return;
-    }
-    float most = greater(m, part_m);
-    *a = exact_exp(m - most);
-    *b = exact_exp(part_m - most);
-    l = fmaf(l, *a, part_l * *b);
-    m = most;
-}
-
-DEVICE float merge_one(float o, float part, float a, float b)
-{
-    return b == 0.0f ? o : a == 0.0f ? part * b : fmaf(o, a, part * b);
-}
-
 template <int DV> DEVICE void merge(rows_state<DV> &s, const rows_state<DV> &part)
 {
     UNROLL for (int r = 0; r < 2; r++)

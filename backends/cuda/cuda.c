@@ -122,13 +122,14 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         cudaDeviceGetPCIBusId(bus, sizeof bus, be->device) != cudaSuccess ||
         cudaMemGetInfo(&mem_free, &mem_total) != cudaSuccess)
         cudaGetLastError(); /* shows as no memory; the next op names the error */
+    _Static_assert(N_FEATURES == 21, "all of them are here: is the new one, too?");
     *out = (struct backend_info){
         .mem_free = mem_free,
         .mem_total = mem_total,
         .mem_own = be->planned && !be->device_pool.at ? cuda_own_bytes(be) : 0,
         .graphs = true,
         .experts = true,
-        .max_per_kv = ATTENTION_ROWS,
+        .features = (1U << N_FEATURES) - 1,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->bus, sizeof out->bus, "%s", bus);
@@ -305,6 +306,22 @@ const struct backend_ops cuda_ops = {
     .topk = cuda_topk,
     .sample = cuda_sample,
     .take_tokens = cuda_take_tokens,
+    .latent_to_cache = cuda_latent_to_cache,
+    .heads_linear = cuda_heads_linear,
+    .delta_conv = cuda_delta_conv,
+    .delta_rule = cuda_delta_rule,
+    .gated_norm = cuda_gated_norm,
+    .sigmoid_mul = cuda_sigmoid_mul,
+    .add_bias = cuda_add_bias,
+    .head_squares = cuda_head_squares,
+    .wide_norm = cuda_wide_norm,
+    .predict_streams = cuda_predict_streams,
+    .correct_streams = cuda_correct_streams,
+    .match_rms = cuda_match_rms,
+    .known_ids = cuda_known_ids,
+    .slice_stats = cuda_slice_stats,
+    .cut_gates = cuda_cut_gates,
+    .moe_bias = cuda_moe_bias,
     .layer_norm = cuda_layer_norm,
     .event_mark = cuda_event_mark,
     .event_wait = cuda_event_wait,

@@ -11,6 +11,7 @@ extern "C" {
 #include "backends/backend.h"
 #include "backends/cuda/k_layout.h"
 #include "backends/cuda/quant_layout.h"
+#include "backends/cuda/scaled_layout.h"
 
 enum {
     CUDA_CONTRACT = 2, /* raise it with every change of a bit of this backend alone */
@@ -55,7 +56,9 @@ struct weight {
     const struct quant_type *quant;
     struct quant_place place;
     int32_t skip;
-    /* Rows of several types of which one is quantised: a weight for each, and no data here. */
+    /* With scales in f32: [n_pad / SCALED_PANEL] panels.  Else of SCALED_NONE. */
+    struct scaled_place scaled;
+    /* Rows of several types of which one is not of floats: a weight for each, and no data here. */
     int32_t n_parts;
     struct weight *part[N_WEIGHT_PARTS];
 };
@@ -170,6 +173,16 @@ static inline const void *matrix_of(const struct weight *w)
     return w->data ? w->data->data : NULL;
 }
 
+static inline bool has_panels(const struct weight *w)
+{
+    return w->quant || w->scaled.kind != SCALED_NONE;
+}
+
+static inline size_t panel_bytes_of(const struct weight *w)
+{
+    return w->quant ? w->place.panel_bytes : w->scaled.panel_bytes;
+}
+
 /* pool.c */
 void cuda_part(struct backend *be, enum mem_part part);
 void cuda_used(struct backend *be, struct mem_plan *out);
@@ -229,8 +242,46 @@ MUST_CHECK enum status cuda_linear_quant(struct backend *be, const struct weight
 MUST_CHECK enum status cuda_embed_quant(struct backend *be, const struct weight *table,
                                         int32_t first_id, struct view ids, struct view out);
 
+/* linear_scaled.c */
+MUST_CHECK enum status cuda_linear_scaled(struct backend *be, const struct weight *w, struct view x,
+                                          struct view out);
+MUST_CHECK enum status cuda_embed_scaled(struct backend *be, const struct weight *table,
+                                         int32_t first_id, struct view ids, struct view out);
+
 /* linear.c */
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
+
+/* heads.c */
+enum status cuda_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                              struct view out);
+
+/* gates.cu */
+enum status cuda_sigmoid_mul(struct backend *be, struct view x, struct view gate);
+enum status cuda_add_bias(struct backend *be, struct view x, const struct weight *b);
+enum status cuda_head_squares(struct backend *be, struct view x, struct view out);
+enum status cuda_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
+                           int32_t group, int32_t first, const struct weight *w, float eps);
+enum status cuda_gated_norm(struct backend *be, struct view x, const struct weight *w, float eps,
+                            struct view gate);
+enum status cuda_predict_streams(struct backend *be, struct view x, struct view coef);
+enum status cuda_correct_streams(struct backend *be, struct view x, struct view coef, int32_t i,
+                                 const struct weight *w, struct view active);
+enum status cuda_match_rms(struct backend *be, struct view x, struct view like);
+enum status cuda_known_ids(struct backend *be, struct view ids, int32_t n, struct view out);
+enum status cuda_slice_stats(struct backend *be, struct view x, int32_t n_slices,
+                             const int32_t *slice_end, struct view out);
+enum status cuda_cut_gates(struct backend *be, struct view x, struct view stats, float factor);
+
+/* delta.cu */
+enum status cuda_delta_conv(struct backend *be, const struct delta_layer *dl,
+                            const struct step_dev *st, struct view qkv, struct delta_state s);
+enum status cuda_delta_rule(struct backend *be, const struct delta_layer *dl,
+                            const struct step_dev *st, struct view qkv, struct view ba,
+                            struct delta_state s, struct view out);
+
+/* moe_act.cu */
+enum status cuda_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
+                          struct view weights, struct view out);
 
 /* moe.c */
 size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
@@ -246,6 +297,9 @@ enum status cuda_moe_route(struct backend *be, const struct moe_layer *ml, struc
 enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                               const struct step_dev *st, struct view qkv, struct kv_layer kv,
                               struct view q);
+enum status cuda_latent_to_cache(struct backend *be, const struct attn_layer *al,
+                                 const struct step_dev *st, struct view latent, struct view q_heads,
+                                 struct kv_layer kv, struct view q);
 
 /* attention.cu */
 enum status cuda_attention(struct backend *be, const struct attn_layer *al,

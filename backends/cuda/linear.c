@@ -96,6 +96,8 @@ enum status cuda_linear(struct backend *be, const struct weight *w, struct view 
         return run_parts(be, w, x, out);
     if (w->quant)
         return cuda_linear_quant(be, w, x, out);
+    if (w->scaled.kind != SCALED_NONE)
+        return cuda_linear_scaled(be, w, x, out);
     job = linear_job_of(w, x, out);
     if (w->dtype == DT_F32)
         return linear_f32(be, &job);

@@ -7,6 +7,7 @@
  * The launches depend on T alone, so a recorded step serves any choice of experts. */
 #include "backends/cuda/moe_kernels.h"
 #include "backends/cuda/quant_kernels.h"
+#include "backends/cuda/scaled_kernels.h"
 
 enum {
     MAX_PAIRS = 16384,      /* of a chunk: bounds the scratch */
@@ -19,7 +20,7 @@ struct room {
     size_t start, first_tile, expert, token, row, hidden;
     size_t packed, unscale; /* of hidden */
     size_t shared;          /* x, packed, and its factors; later the slices' products */
-    size_t shared_bytes, x_packed_bytes, total;
+    size_t shared_bytes, total;
 };
 
 static size_t take(size_t *total, size_t bytes)
@@ -65,8 +66,8 @@ static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
     r.hidden = take(&r.total, pairs * F * sizeof(float));
     r.packed = take(&r.total, pairs * packed_bytes(F));
     r.unscale = take(&r.total, pairs * unscale_bytes(F));
-    r.x_packed_bytes = round_up_size(pairs * packed_bytes(D), ALIGN);
-    r.shared_bytes = larger(r.x_packed_bytes + pairs * unscale_bytes(D),
+    r.shared_bytes = larger(round_up_size(pairs * packed_bytes(D), ALIGN) +
+                                round_up_size(pairs * unscale_bytes(D), ALIGN),
                             larger(smaller(most, PARTS_BYTES), least));
     r.shared = take(&r.total, r.shared_bytes);
     return r;
@@ -121,7 +122,7 @@ static struct view scratch_view(const struct chunk *c, size_t at, int32_t rows, 
 static int32_t tile_rows_of(const struct chunk *c, const struct weight *w)
 {
     int32_t mean = n_pairs(c) / c->ml->n_experts;
-    if (w->quant)
+    if (has_panels(w))
         return MOE_ROWS_TILE;
     if (w->dtype == DT_F32)
         return MOE_F32_TILE;
@@ -166,63 +167,140 @@ static enum status run_product(struct backend *be, const struct moe_product *p)
     return p->groups.tile_rows == MOE_ROWS_TILE ? moe_rows(be, p) : moe_tiles(be, p);
 }
 
-/* Quantised: the records of x are in the shared memory of the room, then up [pairs, ffn]. */
-static size_t records_bytes(const struct weight *w, size_t pairs)
+/* Are hidden rows made by the products' kernels?  Else moe_act makes them of gate and up. */
+static bool fuses_hidden(const struct moe_layer *ml)
 {
-    size_t groups = (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
-    return round_up_size(pairs * groups * QUANT_RECORD, ALIGN);
+    return !has_panels(ml->gate_up) && !ml->up_alone && !ml->weigh_input && !ml->gate_up_bias &&
+           ml->glu_limit == 0.0f;
 }
 
-static bool quant_fits(const struct moe_layer *ml, int32_t n_tokens)
+/* Bytes of packed rows of x for a product: quantised, records. */
+static size_t x_bytes(const struct weight *w, size_t pairs)
+{
+    size_t groups = (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
+    if (w->quant)
+        return round_up_size(pairs * groups * QUANT_RECORD, ALIGN);
+    if (has_panels(w) || w->dtype == DT_F32)
+        return 0;
+    return round_up_size(pairs * packed_bytes((size_t)w->k), ALIGN) +
+           round_up_size(pairs * unscale_bytes((size_t)w->k), ALIGN);
+}
+
+/* Bytes that gate and up take beside hidden, where moe_act makes it: panels write gate to hidden. */
+static size_t gated_bytes(const struct moe_layer *ml, size_t pairs)
+{
+    size_t F = (size_t)ml->ffn;
+    if (fuses_hidden(ml) || ml->up_alone)
+        return 0;
+    return pairs * (has_panels(ml->gate_up) ? 1 : 2) * F * sizeof(float);
+}
+
+/* Has the room what products and gates take?  Packed x, then gate and up, are in `shared`. */
+static bool fits(const struct moe_layer *ml, int32_t n_tokens)
 {
     size_t pairs = (size_t)n_tokens * (size_t)ml->top_k;
     struct room r = room_of(ml, n_tokens);
-    return records_bytes(ml->gate_up, pairs) + pairs * (size_t)ml->ffn * sizeof(float) <=
-               r.shared_bytes &&
-           records_bytes(ml->down, pairs) <=
-               r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed;
+    return x_bytes(ml->gate_up, pairs) + gated_bytes(ml, pairs) <= r.shared_bytes &&
+           (!ml->down->quant || x_bytes(ml->down, pairs) <=
+                                    r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed);
 }
 
-static struct quant_experts experts_of(const struct chunk *c, const struct weight *w, struct view x,
-                                       struct view out, char *packed)
+static struct quant_experts quant_experts_of(const struct chunk *c, const struct weight *w,
+                                             struct view x, struct view out, char *packed)
 {
     struct quant_experts e = {.job = quant_job_of(w, x, out),
                               .groups = c->groups,
-                              .expert_bytes =
-                                  (size_t)w->n_pad / QUANT_PANEL * w->place.panel_bytes};
+                              .expert_bytes = (size_t)w->n_pad / QUANT_PANEL * panel_bytes_of(w)};
     e.job.n_tokens = n_pairs(c);
     e.job.packed = (unsigned char *)packed;
     return e;
 }
 
-static enum status run_gate_up_quant(struct backend *be, struct chunk *c, struct view hidden)
+static struct scaled_experts scaled_experts_of(const struct chunk *c, const struct weight *w,
+                                               struct view x, struct view out)
+{
+    struct scaled_experts e = {.job = scaled_job_of(w, x, out),
+                               .groups = c->groups,
+                               .expert_bytes = (size_t)w->n_pad / SCALED_PANEL * panel_bytes_of(w)};
+    e.job.n_tokens = n_pairs(c);
+    return e;
+}
+
+/* gate|up, or up alone, of panels: gate to hidden, up to `up`. */
+static enum status run_panels(struct backend *be, struct chunk *c, struct view hidden, float *up)
 {
     const struct weight *w = c->ml->gate_up;
-    TRY(sort_pairs(be, c, tile_rows_of(c, w)));
-    struct quant_experts e = experts_of(c, w, c->x, hidden, c->memory + c->room.shared);
+    if (w->quant) {
+        struct quant_experts e = quant_experts_of(c, w, c->x, hidden, c->memory + c->room.shared);
+        e.job.rows = c->groups.token;
+        e.up = up;
+        e.ffn = c->ml->ffn;
+        TRY(quant_pack(be, &e.job));
+        return quant_moe(be, &e);
+    }
+    struct scaled_experts e = scaled_experts_of(c, w, c->x, hidden);
     e.job.rows = c->groups.token;
-    e.up = (float *)(void *)(c->memory + c->room.shared + records_bytes(w, (size_t)n_pairs(c)));
+    e.up = up;
     e.ffn = c->ml->ffn;
-    TRY(quant_pack(be, &e.job));
-    TRY(quant_moe(be, &e));
-    return quant_moe_act(be, &e, c->ml->act);
+    return scaled_moe(be, &e);
+}
+
+/* The same of floats, to hidden or, with hidden.cols = 2 ffn, side by side. */
+static enum status run_floats(struct backend *be, struct chunk *c, struct view hidden, bool fused)
+{
+    char *packed = c->memory + c->room.shared;
+    struct moe_product p = product_of(c, c->ml->gate_up, c->x, hidden);
+    p.hidden = fused;
+    p.job.rows = c->groups.token;
+    p.job.packed = (uint16_t *)(void *)packed;
+    p.job.unscale =
+        (float *)(void *)(packed +
+                          round_up_size((size_t)n_pairs(c) * packed_bytes((size_t)c->ml->hidden),
+                                        ALIGN));
+    if (p.job.dtype != DT_F32)
+        TRY(linear_pack(be, &p.job));
+    return run_product(be, &p);
 }
 
 /* x -> hidden */
 static enum status run_gate_up(struct backend *be, struct chunk *c, struct view hidden)
 {
-    char *packed = c->memory + c->room.shared;
-    if (c->ml->gate_up->quant)
-        return run_gate_up_quant(be, c, hidden);
-    TRY(sort_pairs(be, c, tile_rows_of(c, c->ml->gate_up)));
-    struct moe_product p = product_of(c, c->ml->gate_up, c->x, hidden);
-    p.hidden = true;
-    p.job.rows = c->groups.token;
-    p.job.packed = (uint16_t *)(void *)packed;
-    p.job.unscale = (float *)(void *)(packed + c->room.x_packed_bytes);
-    if (p.job.dtype != DT_F32)
-        TRY(linear_pack(be, &p.job));
-    return run_product(be, &p);
+    const struct moe_layer *ml = c->ml;
+    size_t pairs = (size_t)n_pairs(c), F = (size_t)ml->ffn;
+    TRY(sort_pairs(be, c, tile_rows_of(c, ml->gate_up)));
+    if (fuses_hidden(ml))
+        return run_floats(be, c, hidden, true);
+    size_t at = c->room.shared + x_bytes(ml->gate_up, pairs);
+    float *beside = (float *)(void *)(c->memory + at);
+    struct moe_gated g = {.gate = view_f32(hidden),
+                          .gate_stride = F,
+                          .up = ml->up_alone ? NULL : beside,
+                          .up_stride = F,
+                          .out = view_f32(hidden),
+                          .n_rows = n_pairs(c),
+                          .ffn = ml->ffn,
+                          .act = ml->act,
+                          .glu_limit = ml->glu_limit,
+                          .glu_alpha = ml->glu_alpha,
+                          .bias = vector_of(ml->gate_up_bias),
+                          .weigh = ml->weigh_input,
+                          .groups = c->groups,
+                          .ids = view_i32(c->ids),
+                          .weights = view_f32(c->weights),
+                          .id_stride = c->ids.stride,
+                          .weight_stride = c->weights.stride};
+    if (has_panels(ml->gate_up)) {
+        TRY(run_panels(be, c, hidden, ml->up_alone ? NULL : beside));
+    } else if (ml->up_alone) {
+        TRY(run_floats(be, c, hidden, false));
+    } else {
+        struct view both = scratch_view(c, at, n_pairs(c), 2 * ml->ffn, 2 * ml->ffn);
+        TRY(run_floats(be, c, both, false));
+        g.gate = beside;
+        g.up = beside + F;
+        g.gate_stride = g.up_stride = 2 * F;
+    }
+    return moe_act(be, &g);
 }
 
 /* Columns of out that the slices' products have room for at a time. */
@@ -234,38 +312,52 @@ static int32_t columns_at_once(const struct chunk *c)
     return fit < (size_t)D ? (int32_t)fit : D;
 }
 
+/* The product of down: one of three. */
+struct down {
+    struct moe_product floats; /* its job's out, slices and strides are those of all */
+    struct quant_experts quant;
+    struct scaled_experts scaled;
+};
+
 /* Rows [col, col + n) of every expert's matrix; col is a multiple of MOE_SUMS_COLS. */
-static enum status run_rows_of_down(struct backend *be, const struct chunk *c, struct moe_product p,
-                                    struct quant_experts *quant, int32_t col, int32_t n)
+static enum status run_rows_of_down(struct backend *be, const struct chunk *c, struct down *d,
+                                    int32_t col, int32_t n)
 {
     const struct weight *down = c->ml->down;
+    size_t panels = (size_t)col / QUANT_PANEL * panel_bytes_of(down);
     if (down->quant) {
-        struct quant_experts e = *quant;
-        e.job.m.w += (size_t)col / QUANT_PANEL * down->place.panel_bytes;
+        struct quant_experts e = d->quant;
+        e.job.m.w += panels;
         e.job.m.n = n;
         return quant_moe(be, &e);
     }
+    if (has_panels(down)) {
+        struct scaled_experts e = d->scaled;
+        e.job.m.w += panels;
+        e.job.m.n = n;
+        return scaled_moe(be, &e);
+    }
+    struct moe_product p = d->floats;
     p.job.w = (const char *)p.job.w + (size_t)col * (size_t)down->k_pad * dtype_size(p.job.dtype);
     p.job.n = n;
     return run_product(be, &p);
 }
 
 /* Columns [col, col + n) of out */
-static enum status run_columns(struct backend *be, const struct chunk *c,
-                               const struct moe_product *product, struct quant_experts *quant,
+static enum status run_columns(struct backend *be, const struct chunk *c, struct down *d,
                                int32_t col, int32_t n)
 {
-    struct moe_product p = *product;
-    TRY(run_rows_of_down(be, c, p, quant, col, n));
-    struct moe_sums s = {.part = p.job.out,
+    const struct linear_job *job = &d->floats.job;
+    TRY(run_rows_of_down(be, c, d, col, n));
+    struct moe_sums s = {.part = job->out,
                          .row = c->groups.row,
-                         .weights = view_f32(c->weights),
+                         .weights = c->ml->weigh_input ? NULL : view_f32(c->weights),
                          .out = view_f32(c->out) + col,
-                         .part_stride = p.job.out_stride,
+                         .part_stride = job->out_stride,
                          .n_tokens = c->x.rows,
                          .top_k = c->ml->top_k,
                          .n = n,
-                         .n_slices = p.job.k.n_slices,
+                         .n_slices = job->k.n_slices,
                          .weight_stride = c->weights.stride,
                          .out_stride = c->out.stride};
     return moe_add(be, &s);
@@ -279,18 +371,19 @@ static enum status run_down(struct backend *be, struct chunk *c, struct view hid
     int32_t stride = (int32_t)round_up_size((size_t)most, 4);
     struct view parts = scratch_view(c, c->room.shared, rows, D < most ? D : most, stride);
     TRY(sort_pairs(be, c, tile_rows_of(c, down)));
-    struct moe_product p = product_of(c, down, hidden, parts);
-    p.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
-    p.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
-    struct quant_experts quant = {0};
+    struct down d = {.floats = product_of(c, down, hidden, parts)};
+    d.floats.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
+    d.floats.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
     if (down->quant) {
-        quant = experts_of(c, down, hidden, parts, c->memory + c->room.packed);
-        TRY(quant_pack(be, &quant.job));
-    } else if (p.job.dtype != DT_F32) {
-        TRY(linear_pack(be, &p.job));
+        d.quant = quant_experts_of(c, down, hidden, parts, c->memory + c->room.packed);
+        TRY(quant_pack(be, &d.quant.job));
+    } else if (has_panels(down)) {
+        d.scaled = scaled_experts_of(c, down, hidden, parts);
+    } else if (down->dtype != DT_F32) {
+        TRY(linear_pack(be, &d.floats.job));
     }
     for (int32_t col = 0; col < D; col += most)
-        TRY(run_columns(be, c, &p, &quant, col, D - col < most ? D - col : most));
+        TRY(run_columns(be, c, &d, col, D - col < most ? D - col : most));
     return ST_OK;
 }
 
@@ -298,7 +391,8 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
                          struct view weights, struct view out)
 {
     assert(ml->gate_up->n_stacked == ml->n_experts && ml->down->n_stacked == ml->n_experts);
-    assert(ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden);
+    assert(ml->gate_up->n == (ml->up_alone ? 1 : 2) * ml->ffn && ml->gate_up->k == ml->hidden);
+    assert(!(ml->up_alone || ml->weigh_input) || (!ml->gate_up_bias && ml->glu_limit == 0.0f));
     assert(ml->down->n == ml->hidden && ml->down->k == ml->ffn);
     assert(ml->gate_up->k_layout.n_slices == 1 && x.cols == ml->hidden && out.cols == ml->hidden);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
@@ -313,15 +407,13 @@ enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct 
     assert((size_t)scratch.cols * sizeof(float) >= cuda_moe_scratch(be, ml, x.rows));
     if (ml->ffn == 0) /* this rank has no columns */
         return cuda_zero(be, out);
-    bool quant = ml->gate_up->quant || ml->down->quant;
     for (int32_t row = 0, n; row < x.rows; row += n) {
         n = chunk_of(ml, x.rows - row);
-        while (quant && n > 1 && !quant_fits(ml, n))
+        while (n > 1 && !fits(ml, n))
             n = (n + 1) / 2;
-        if (quant && !quant_fits(ml, n))
-            FAIL(ST_UNSUPPORTED,
-                 "experts of %d x %d: the CUDA backend has no room for quantised ones", ml->hidden,
-                 ml->ffn);
+        if (!fits(ml, n))
+            FAIL(ST_UNSUPPORTED, "experts of %d x %d: the CUDA backend has no room for their gates",
+                 ml->hidden, ml->ffn);
         struct chunk c = {.ml = ml,
                           .x = rows_from(x, row, n),
                           .ids = rows_from(ids, row, n),

@@ -94,7 +94,8 @@ DEVICE void sort_rows(const struct moe_sums &s, int32_t token, int32_t *row, flo
         place += shfl(mine, j) < mine;
     if (real) {
         row[place] = mine;
-        weight[place] = s.weights[(size_t)token * (size_t)s.weight_stride + (size_t)i];
+        weight[place] =
+            s.weights ? s.weights[(size_t)token * (size_t)s.weight_stride + (size_t)i] : 1.0f;
     }
 }
 

@@ -55,11 +55,29 @@ MUST_CHECK enum status moe_tiles(struct backend *be, const struct moe_product *p
 /* F32, reads x. */
 MUST_CHECK enum status moe_f32(struct backend *be, const struct moe_product *p);
 
+/* hidden of the rows of gate and up, for layers whose products do not make it: P rows of ffn columns,
+ * gate_stride and up_stride elements apart; out [P, ffn] may be gate.  up NULL: act(gate) alone. */
+struct moe_gated {
+    const float *gate, *up;
+    size_t gate_stride, up_stride;
+    float *out;
+    int32_t n_rows, ffn;
+    enum act act;
+    float glu_limit, glu_alpha;
+    const float *bias; /* [E, 2 ffn] or NULL */
+    bool weigh;        /* an expert's weight is a factor on gate and up */
+    struct moe_groups groups;
+    const int32_t *ids;   /* [T, k] */
+    const float *weights; /* [T, k] */
+    int32_t id_stride, weight_stride;
+};
+MUST_CHECK enum status moe_act(struct backend *be, const struct moe_gated *g);
+
 /* What moe_ffn says of a token's experts and slices: out [T, n]. */
 struct moe_sums {
     const float *part; /* [n_slices][P][n], rows part_stride elements apart: a multiple of 4 */
     const int32_t *row;
-    const float *weights; /* [T, k] */
+    const float *weights; /* [T, k]; NULL: all are 1 */
     float *out;
     size_t part_stride;
     int32_t n_tokens, top_k, n, n_slices, weight_stride, out_stride;

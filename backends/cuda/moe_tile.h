@@ -81,6 +81,26 @@ DEVICE void put_part(const struct moe_product &p, const struct expert_tile &tile
         p.job.out[row * p.job.out_stride + (size_t)c] = v;
 }
 
+/* acc [NT] of row `row` of the matrix to the tile's rows of a slice's product, or of up.  E is struct
+ * quant_experts or scaled_experts. */
+template <class E, int NT>
+DEVICE void put_expert_rows(const E &e, int slice, const struct expert_tile &tile, int32_t row,
+                            const float (&acc)[NT])
+{
+    float *out = e.job.out;
+    size_t stride = e.job.out_stride;
+    if (e.up && row >= e.ffn) {
+        out = e.up;
+        stride = (size_t)e.ffn;
+        row -= e.ffn;
+    }
+    out += ((size_t)slice * (size_t)e.job.n_tokens + (size_t)tile.row0) * stride + (size_t)row;
+    UNROLL
+    for (int t = 0; t < NT; t++)
+        if (t < tile.n_rows)
+            out[(size_t)t * stride] = acc[t];
+}
+
 /* Tiles that there may be: full ones, and one more of each expert that has a row. */
 static inline int64_t max_tiles(const struct moe_groups *g)
 {

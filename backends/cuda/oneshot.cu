@@ -11,7 +11,8 @@ enum {
     POLLS_PER_LOOK = 8, /* and a poll takes a turn of all its threads */
 #else
     BLOCKS = 32,
-    POLLS_PER_LOOK = 1024, /* about a millisecond: a poll of this device's memory takes a microsecond */
+    POLLS_PER_LOOK =
+        1024, /* about a millisecond: a poll of this device's memory takes a microsecond */
 #endif
     ONESHOT_THREADS = 256,
     FLAGS = BLOCKS * ONESHOT_MAX_WORLD,

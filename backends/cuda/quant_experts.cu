@@ -44,34 +44,10 @@ template <int BITS> KERNEL(WARPS * 32, 2) quant_experts_kernel(struct quant_expe
                     load_group(q[i], a.m, w, first + g + i + DEPTH, lane);
             }
         }
-        int32_t row = panel * QUANT_PANEL + lane;
-        if (row >= a.m.n)
-            continue;
-        float *out = a.out;
-        size_t stride = a.out_stride;
-        if (e.up && row >= e.ffn) {
-            out = e.up;
-            stride = (size_t)e.ffn;
-            row -= e.ffn;
-        }
-        out += ((size_t)slice * (size_t)a.n_tokens + (size_t)tile.row0) * stride + (size_t)row;
-        UNROLL
-        for (int t = 0; t < NT; t++)
-            if (t < tile.n_rows)
-                out[(size_t)t * stride] = acc[t];
+        const int32_t row = panel * QUANT_PANEL + lane;
+        if (row < a.m.n)
+            put_expert_rows(e, slice, tile, row, acc);
     }
-}
-
-/* Grid: T * ffn elements, WARPS * 32 a block.  Bytes: 12 an element, in L2 where they fit. */
-KERNEL(WARPS * 32) quant_act_kernel(struct quant_experts e, enum act act)
-{
-    pdl_wait();
-    const int64_t i = (int64_t)blockIdx.x * (WARPS * 32) + threadIdx.x;
-    const int64_t t = i / e.ffn, c = i % e.ffn;
-    if (t >= e.job.n_tokens)
-        return;
-    float *out = e.job.out + (size_t)t * e.job.out_stride + (size_t)c;
-    *out = activated(act, *out) * e.up[i];
 }
 
 template <int BITS> static enum status launch(struct backend *be, const struct quant_experts *e)
@@ -99,12 +75,4 @@ extern "C" enum status quant_moe(struct backend *be, const struct quant_experts 
     default:
         return launch<8>(be, e);
     }
-}
-
-extern "C" enum status quant_moe_act(struct backend *be, const struct quant_experts *e,
-                                     enum act act)
-{
-    const int64_t n = (int64_t)e->job.n_tokens * e->ffn;
-    return LAUNCH_DEPENDENT(be, quant_act_kernel, (unsigned)blocks_for(n, WARPS * 32), WARPS * 32,
-                            0, *e, act);
 }

@@ -82,9 +82,6 @@ struct quant_experts {
     int32_t ffn;
 };
 MUST_CHECK enum status quant_moe(struct backend *be, const struct quant_experts *e);
-/* out = act(out) * up, [T, ffn] */
-MUST_CHECK enum status quant_moe_act(struct backend *be, const struct quant_experts *e,
-                                     enum act act);
 
 /* linear_quant.c */
 /* The product of w, x and out but for `packed`. */

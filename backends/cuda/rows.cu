@@ -94,10 +94,13 @@ extern "C" enum status cuda_embed(struct backend *be, const struct weight *table
     if (nothing(out))
         return ST_OK;
     if (table->n_parts > 0)
-        FAIL(ST_UNSUPPORTED, "an embedding of several types of which one is quantised: the CUDA "
-                             "backend has none");
+        FAIL(ST_UNSUPPORTED,
+             "an embedding of several types of which one is not of floats: the CUDA "
+             "backend has none");
     if (table->quant)
         return cuda_embed_quant(be, table, first_id, ids, out);
+    if (table->scaled.kind != SCALED_NONE)
+        return cuda_embed_scaled(be, table, first_id, ids, out);
     switch (table->dtype) {
     case DT_F16:
         return EMBED(DT_F16);
@@ -230,6 +233,7 @@ act_mul_kernel(const float *gate_up, int32_t in_stride, float *out, int32_t out_
     ((act) == ACT_SILU        ? LAUNCH_DEPENDENT(be, kernel<ACT_SILU>, __VA_ARGS__)                \
      : (act) == ACT_GELU      ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU>, __VA_ARGS__)                \
      : (act) == ACT_GELU_TANH ? LAUNCH_DEPENDENT(be, kernel<ACT_GELU_TANH>, __VA_ARGS__)           \
+     : (act) == ACT_RELU2     ? LAUNCH_DEPENDENT(be, kernel<ACT_RELU2>, __VA_ARGS__)               \
                               : LAUNCH_DEPENDENT(be, kernel<ACT_RELU>, __VA_ARGS__))
 
 extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct view gate_up,

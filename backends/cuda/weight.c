@@ -14,14 +14,25 @@ static const struct quant_type *quant_of(const struct weight_part *p)
     return quant_type_of(p->dtype);
 }
 
-/* Parts [first, result) are rows of one matrix in memory: all floats, or quantised alike. */
+static bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+/* Parts [first, result) are rows of one matrix in memory: all floats, or packed alike.  A panel has
+ * the groups of one indexed part. */
 static int32_t end_of_run(const struct weight_src *src, int32_t first)
 {
     const struct weight_part *p = &src->part[first];
-    int32_t i = first + 1;
-    for (; i < src->n_parts; i++) {
+    int32_t i = first + 1, rows = p->rows;
+    for (; i < src->n_parts; rows += src->part[i++].rows) {
         const struct weight_part *o = &src->part[i];
-        if (quant_of(p) ? o->dtype != p->dtype || o->skip != p->skip : quant_of(o) != NULL)
+        bool alike = o->dtype == p->dtype && o->skip == p->skip;
+        if (has_levels(p->dtype))
+            alike = alike && o->block == p->block;
+        if (is_indexed(p->dtype))
+            alike = alike && o->scale_stride == p->scale_stride && rows % SCALED_PANEL == 0;
+        if (is_float(p->dtype) ? !is_float(o->dtype) : !alike)
             break;
     }
     return i;
@@ -57,7 +68,7 @@ static enum dtype stored_type(const struct weight_src *src)
 
 static size_t padded_rows(const struct weight_src *src)
 {
-    size_t pad = quant_of(&src->part[0]) ? QUANT_PANEL : ROW_PAD;
+    size_t pad = is_float(src->part[0].dtype) ? ROW_PAD : QUANT_PANEL;
     return src->vector ? 1 : round_up_size((size_t)weight_src_rows(src), pad);
 }
 
@@ -81,6 +92,9 @@ static size_t data_bytes(const struct weight_src *src)
     if (q)
         return padded_rows(src) / QUANT_PANEL *
                quant_place_of(q, src->part[0].skip, src->cols).panel_bytes;
+    if (scaled_kind_of(src->part[0].dtype) != SCALED_NONE)
+        return padded_rows(src) / SCALED_PANEL *
+               scaled_place_of(&src->part[0], src->cols).panel_bytes;
     return padded_rows(src) * padded_cols(src) * dtype_size(stored_type(src));
 }
 
@@ -117,11 +131,6 @@ size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_
 /* A panel of that many columns has less than 2^31 bytes. */
 enum { MAX_COLS = 1 << 25 };
 
-static bool is_float(enum dtype t)
-{
-    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
-}
-
 static enum status check_slices(const struct weight_src *src)
 {
     int32_t n = src->n_slices, last = 0;
@@ -139,6 +148,10 @@ static enum status check_slices(const struct weight_src *src)
 static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
 {
     const struct quant_form *f = quant_form(p->dtype);
+    if (p->dtype == DT_E4M3)
+        return p->skip >= 0 && p->skip < FP8_BLOCK;
+    if (has_levels(p->dtype))
+        return p->block > 0 && p->skip >= 0 && p->skip < p->block;
     if (!f)
         return p->skip == 0;
     for (int i = 0; i < src->n_parts; i++)
@@ -156,11 +169,15 @@ static enum status check_source(const struct weight_src *src)
              (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        if (!is_float(p->dtype) && (src->vector || !quant_of(p)))
+        bool scaled = scaled_kind_of(p->dtype) != SCALED_NONE;
+        if (!is_float(p->dtype) && (src->vector || (!quant_of(p) && !scaled)))
             FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s %s", src->name,
                  dtype_name(p->dtype), src->vector ? "vectors" : "weights");
         if (p->rows < 0 || !skip_fits(src, p))
             FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
+        if (scaled && p->rows > 0 && (p->scale_stride == 0 || p->scale_stride > UINT16_MAX))
+            FAIL(ST_RANGE, "weight %s: %s with %zu scales in a row", src->name,
+                 dtype_name(p->dtype), p->scale_stride);
         if (p->bias && !is_float(p->bias_dtype))
             FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name,
                  dtype_name(p->bias_dtype));
@@ -227,20 +244,31 @@ static void rows_of(const struct weight_src *src, int32_t row, int32_t n, const 
     }
 }
 
-/* All rows of a quantised matrix, panel by panel. */
+/* Rows [row, row + n) of the matrix, of which a panel is made. */
+static void store_panel(const struct weight_src *src, const struct weight *w, int32_t row,
+                        int32_t n, char *out)
+{
+    const char *rows[QUANT_PANEL];
+    if (!w->quant) {
+        scaled_store_panel(src, &w->scaled, row, n, out);
+        return;
+    }
+    rows_of(src, row, n, rows);
+    quant_store_panel(w->dtype, &w->place, rows, n, out);
+}
+
+/* All rows of a matrix in panels. */
 static enum status load_panels(struct backend *be, const struct weight_src *src,
                                const struct weight *w, char *to)
 {
-    size_t bytes = w->place.panel_bytes;
+    size_t bytes = panel_bytes_of(w);
     if (bytes > STAGING_BYTES / 2)
         FAIL(ST_UNSUPPORTED, "weight %s: quantised rows of %d columns", src->name, w->k);
     for (int32_t row = 0; row < w->n; row += QUANT_PANEL, to += bytes) {
-        const char *rows[QUANT_PANEL];
         int32_t n = w->n - row < QUANT_PANEL ? w->n - row : QUANT_PANEL;
         char *staged;
         TRY(staging_take(be, bytes, &staged));
-        rows_of(src, row, n, rows);
-        quant_store_panel(w->dtype, &w->place, rows, n, staged);
+        store_panel(src, w, row, n, staged);
         CUDA_TRY(cudaMemcpyAsync(to, staged, bytes, cudaMemcpyHostToDevice, be->stream));
     }
     return ST_OK;
@@ -302,11 +330,11 @@ static enum status take_memory(struct backend *be, const struct weight_src *src,
 static enum status load_matrix(struct backend *be, const struct weight_src *src,
                                const struct weight *w, size_t at)
 {
-    if (w->quant && !w->data)
+    if (has_panels(w) && !w->data)
         return ST_OK; /* no rows or no columns */
-    if (w->quant)
+    if (has_panels(w))
         return load_panels(be, src, w,
-                           (char *)w->data->data + at / QUANT_PANEL * w->place.panel_bytes);
+                           (char *)w->data->data + at / QUANT_PANEL * panel_bytes_of(w));
     for (int i = 0; i < src->n_parts; at += (size_t)src->part[i++].rows)
         TRY(load_part(be, w, &src->part[i], at));
     return ST_OK;
@@ -341,6 +369,7 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->skip = src->part[0].skip;
     if (w->quant)
         w->place = quant_place_of(w->quant, w->skip, w->k);
+    w->scaled = src->vector ? (struct scaled_place){0} : scaled_place_of(&src->part[0], w->k);
     enum status st = take_memory(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);

@@ -113,7 +113,7 @@ make_bundle() {
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
     tests/*.h tests/ops tests/emulator tests/gpu tests/golden/models "$to")
   # gated delta nets, Mamba-2, norms of values, weights in floats of 4 and 8 bits: the CUDA backend refuses them
-  rm -rf "$to"/tests/golden/models/{qwen3{next,5},gemma4,granite-hybrid,falcon,bamba,nemotron,*fp4,*nf4,*fp8}*
+  rm -rf "$to"/tests/golden/models/{qwen3{next,5},gemma3n,gemma4,granite-hybrid,falcon,bamba,nemotron,llama4,*fp4,*nf4,*fp8}*
   cp "$header" "$to/gpu-data/cjson/include/cjson/"
   cp -L "$library" "$to/gpu-data/cjson/lib/libcjson.so.1"
   ln -s libcjson.so.1 "$to/gpu-data/cjson/lib/libcjson.so"

@@ -261,12 +261,23 @@ static const struct model_row {
     enum dtype kv;
     bool few;
 } rows[] = {
-    {"llama-gqa", DT_BF16, false},     {"llama-sharded-bf16", DT_BF16, true},
-    {"llama-gqa", DT_F32, false},      {"llama-tied-f16", DT_F16, false},
-    {"mistral-window", DT_F32, false}, {"qwen3", DT_BF16, false},
-    {"qwen2", DT_F32, false},          {"qwen3", DT_I8, false},
-    {"llama-gqa", DT_E4M3, false},     {"qwen3moe-v5-bf16", DT_BF16, true},
-    {"mixtral", DT_F32, false},        {"qwen3moe-dense-first", DT_I8, false},
+    {"llama-gqa", DT_BF16, false},
+    {"llama-sharded-bf16", DT_BF16, true},
+    {"llama-gqa", DT_F32, false},
+    {"llama-tied-f16", DT_F16, false},
+    {"mistral-window", DT_F32, false},
+    {"qwen3", DT_BF16, false},
+    {"qwen2", DT_F32, false},
+    {"qwen3", DT_I8, false},
+    {"llama-gqa", DT_E4M3, false},
+    {"qwen3moe-v5-bf16", DT_BF16, true},
+    {"mixtral", DT_F32, false},
+    {"qwen3moe-dense-first", DT_I8, false},
+    {"llama-fp8-block", DT_BF16, false},
+    {"llama-gptq-order", DT_BF16, false},
+    {"qwen3moe-nvfp4", DT_BF16, false},
+    {"gpt-oss", DT_BF16, false},
+    {"deepseek3", DT_BF16, false},
 };
 
 static void check_row(struct tap *tap, const struct options *o, const struct model_row *row)

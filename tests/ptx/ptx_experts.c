@@ -8,13 +8,18 @@
 #include "backends/backend.h"
 #include "quant_blocks.h"
 
-enum { E = 3, TOP_K = 2, T = 19, SLICES = 2 };
+enum { E = 3, TOP_K = 2, T = 19, SLICES = 2, SCALES = 2 };
 
 /* D = F = k */
 struct layer {
     enum dtype type;
     int32_t k;
     unsigned char *blocks; /* [E][gate, up, down][k, k] */
+    /* Types with scales in f32: a scale (and minimum, and e4m3 one) for each row and SCALES of its
+     * columns; the groups of the columns. */
+    float scale[3 * E * QUANT_BLOCK_MAX * SCALES], min[3 * E * QUANT_BLOCK_MAX * SCALES];
+    uint8_t small[3 * E * QUANT_BLOCK_MAX * SCALES];
+    uint16_t index[QUANT_BLOCK_MAX];
     float x[T * QUANT_BLOCK_MAX], weights[T * TOP_K];
     int32_t ids[T * TOP_K];
 };
@@ -22,16 +27,26 @@ struct layer {
 static size_t row_bytes(const struct layer *l)
 {
     const struct quant_form *f = quant_form(l->type);
+    if (!f)
+        return (size_t)l->k; /* a byte for each element */
     return (size_t)(l->k / f->block) * (size_t)f->n_bytes;
 }
 
 static struct weight_part part_of(const struct layer *l, int e, int i)
 {
-    return (struct weight_part){.data =
-                                    l->blocks + (size_t)(3 * e + i) * (size_t)l->k * row_bytes(l),
+    size_t row = (size_t)(3 * e + i) * (size_t)l->k;
+    return (struct weight_part){.data = l->blocks + row * row_bytes(l),
                                 .row_bytes = row_bytes(l),
                                 .dtype = l->type,
-                                .rows = l->k};
+                                .rows = l->k,
+                                .scale = l->scale + row * SCALES,
+                                .min = l->min + row * SCALES,
+                                .small_scale = l->small + row * SCALES,
+                                .scale_stride = SCALES,
+                                .index = l->index,
+                                .block = l->k / SCALES,
+                                .factor = 0.05f,
+                                .divisor = 1.0f};
 }
 
 static void sources_of(const struct layer *l, struct weight_src gate_up[E],
@@ -105,7 +120,20 @@ static enum status run_on(const char *name, const struct layer *l, float *out)
 static bool fill(struct layer *l)
 {
     size_t n = 3 * E * (size_t)l->k * (size_t)l->k;
-    l->blocks = quant_random_blocks(l->type, n, l->k == QUANT_BLOCK_MAX ? 3e-4f : 0.01f, 7);
+    if (quant_form(l->type)) {
+        l->blocks = quant_random_blocks(l->type, n, l->k == QUANT_BLOCK_MAX ? 3e-4f : 0.01f, 7);
+    } else {
+        l->blocks = malloc(n);
+        for (size_t i = 0; l->blocks && i < n; i++)
+            l->blocks[i] = (unsigned char)(i * 2654435761U >> 9 & (l->type == DT_E4M3 ? 63 : 15));
+        for (size_t i = 0; i < ARRAY_LEN(l->scale); i++) {
+            l->scale[i] = 0.01f + 0.0003f * (float)(i * 41 % 83);
+            l->min[i] = -0.1f + 0.001f * (float)(i * 7 % 53);
+            l->small[i] = e4m3_of_f32(0.3f + 0.01f * (float)(i * 41 % 83));
+        }
+        for (uint16_t k = 0; k < l->k; k++)
+            l->index[k] = k * 7 % SCALES;
+    }
     for (int i = 0; i < T * l->k; i++)
         l->x[i] = (float)((i * 37 + 11) % 101) * 0.013f - 0.6f;
     for (int i = 0; i < T * TOP_K; i++) {
@@ -117,12 +145,15 @@ static bool fill(struct layer *l)
 
 void ptx_check_experts(struct tap *t)
 {
-    static const enum dtype types[] = {DT_Q2_K, DT_Q3_K, DT_Q4_0, DT_Q5_0, DT_Q6_K, DT_Q8_0};
+    static const enum dtype types[] = {DT_Q2_K,       DT_Q3_K, DT_Q4_0, DT_Q5_0,
+                                       DT_Q6_K,       DT_Q8_0, DT_E4M3, DT_INT8_INDEX,
+                                       DT_INT4_INDEX, DT_NF4,  DT_NVFP4};
     static struct layer l;
     static float got[T * QUANT_BLOCK_MAX], want[T * QUANT_BLOCK_MAX];
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         l.type = types[i];
-        l.k = quant_form(types[i])->block == QUANT_BLOCK_MAX ? QUANT_BLOCK_MAX : 64;
+        const struct quant_form *f = quant_form(types[i]);
+        l.k = types[i] == DT_E4M3 || (f && f->block == QUANT_BLOCK_MAX) ? QUANT_BLOCK_MAX : 64;
         bool filled = fill(&l);
         bool ran = filled && run_on("cuda", &l, got) == ST_OK && run_on("cpu", &l, want) == ST_OK;
         bool same = ran && memcmp(got, want, (size_t)T * (size_t)l.k * sizeof *got) == 0;

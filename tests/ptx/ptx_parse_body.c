@@ -389,6 +389,12 @@ static enum status take_statement(struct ptx_parser *ps)
     return take_instr(ps);
 }
 
+/* Does nothing ever run behind it? */
+static bool leaves(const struct ptx_instr *in)
+{
+    return (in->op == PTX_RET || in->op == PTX_BRA) && in->guard < 0;
+}
+
 enum status ptx_take_body(struct ptx_parser *ps)
 {
     struct ptx_entry *e = ps->entry;
@@ -398,9 +404,8 @@ enum status ptx_take_body(struct ptx_parser *ps)
     do
         TRY(take_statement(ps));
     while (ps->depth > 0);
-    if (e->n_instr == 0 || e->instr[e->n_instr - 1].op != PTX_RET ||
-        e->instr[e->n_instr - 1].guard >= 0)
-        FAIL(ST_FORMAT, "%s does not end with ret", e->name);
+    if (e->n_instr == 0 || !leaves(&e->instr[e->n_instr - 1]))
+        FAIL(ST_FORMAT, "%s does not end with ret or a branch", e->name);
     for (int32_t i = 0; i < ps->n_labels; i++)
         if (ps->label[i].instr == e->n_instr)
             FAIL(ST_FORMAT, "%s: nothing follows label %s", e->name, ps->label[i].name);

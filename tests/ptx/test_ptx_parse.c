@@ -87,7 +87,8 @@ Test(ptx_parse, errors_name_what_is_wrong)
         {"mov.b64 {%r1, %r1, %r1}, %r1;", "operand 1"},
         {"/* ", "a comment without end"},
         {".pragma \"x;\n", "a string without end"},
-        {"mov.u32 %r1, 1; }", "does not end with ret"},
+        {"mov.u32 %r1, 1; }", "does not end with ret or a branch"},
+        {".reg .pred %p<2>; L: mov.u32 %r1, 1; @%p1 bra L; }", "does not end with ret or a branch"},
         {"ret; L: }", "nothing follows label L"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

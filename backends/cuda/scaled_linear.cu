@@ -1,0 +1,146 @@
+/* linear and embed of matrices with scales in f32. */
+#include "backends/cuda/linear_mma.h"
+#include "backends/cuda/scaled_device.h"
+
+enum { WARPS = SCALED_WARPS, EMBED_THREADS = 256 };
+
+/* Grid: groups of panels x tiles of NT tokens, those of the same panels next to each other.  A warp
+ * has a panel, a slice and NT tokens, so a block WARPS / n_slices panels.
+ * Shared memory: [WARPS][NT][32] f32, of x and then of the slices' sums.  Bytes: w once from memory,
+ * from L2 for each further tile of tokens; x [T, K] for each panel from L1 or L2.  Bound by memory
+ * bandwidth, or the chain's latency (4 K cycles), at a token; else by the fp32 units: a code costs
+ * some 8 instructions to widen, and one more a token. */
+template <int KIND, int NT>
+KERNEL(WARPS * 32, 2)
+scaled_kernel(struct scaled_job a, int32_t n_tiles)
+{
+    SHARED(float, tile, [WARPS][NT][SCALED_CHUNK]);
+    SHARED(float, levels, [16]);
+    const int warp = warp_id(), lane = lane_id(), per_block = WARPS / a.n_slices;
+    const int slice = warp % a.n_slices, n_panels = (a.m.n + SCALED_PANEL - 1) / SCALED_PANEL;
+    const int group = (int)blockIdx.x / n_tiles;
+    const int32_t token0 = (int32_t)blockIdx.x % n_tiles * NT, left = a.n_tokens - token0;
+    const int n_tokens = left < NT ? left : NT, panel = group * per_block + warp / a.n_slices;
+    const int32_t begin = slice > 0 ? a.end[slice - 1] : 0;
+    float acc[NT] = {};
+    stage_levels(levels, a.m);
+    SYNC_THREADS(); /* levels are written */
+    scaled_chain<KIND, NT, true>(acc, a.m, a.m.w + (size_t)panel * a.m.at.panel_bytes, begin,
+                                 panel < n_panels ? a.end[slice] : begin,
+                                 a.rows ? a.x : a.x + (size_t)token0 * a.x_stride, a.x_stride,
+                                 a.rows ? a.rows + token0 : nullptr, n_tokens, levels, tile[warp]);
+    sync_warp(); /* the last chunk has been read */
+    UNROLL
+    for (int t = 0; t < NT; t++)
+        tile[warp][t][lane] = acc[t];
+    SYNC_THREADS(); /* the slices' sums are written */
+    for (int e = (int)threadIdx.x; e < per_block * n_tokens * SCALED_PANEL; e += WARPS * 32) {
+        const int in_block = e / (n_tokens * SCALED_PANEL), t = e / SCALED_PANEL % n_tokens;
+        const int32_t row = (group * per_block + in_block) * SCALED_PANEL + e % SCALED_PANEL;
+        float stack[STACK_LEVELS], sum = 0.0f;
+        for (int i = 0; i < a.n_slices; i++)
+            sum = tree_push(stack, i, tile[in_block * a.n_slices + i][t][e % SCALED_PANEL]);
+        if (row < a.m.n)
+            a.out[(size_t)(token0 + t) * a.out_stride + (size_t)row] =
+                a.bias ? sum + a.bias[row] : sum;
+    }
+}
+
+template <int KIND, int NT>
+static enum status launch_nt(struct backend *be, const struct scaled_job *job)
+{
+    const int64_t panels = (job->m.n + SCALED_PANEL - 1) / SCALED_PANEL;
+    const int32_t n_tiles = (job->n_tokens + NT - 1) / NT;
+    return LAUNCH_DEPENDENT(be, (scaled_kernel<KIND, NT>),
+                            (unsigned)blocks_for(panels, WARPS / job->n_slices) * (unsigned)n_tiles,
+                            WARPS * 32, 0, *job, n_tiles);
+}
+
+template <int KIND>
+static enum status launch_linear(struct backend *be, const struct scaled_job *job)
+{
+    if (job->n_tokens == 1)
+        return launch_nt<KIND, 1>(be, job);
+    return job->n_tokens <= 4 ? launch_nt<KIND, 4>(be, job) : launch_nt<KIND, 16>(be, job);
+}
+
+extern "C" enum status scaled_linear(struct backend *be, const struct scaled_job *job)
+{
+    switch (job->m.at.kind) {
+    case SCALED_E4M3:
+        return launch_linear<SCALED_E4M3>(be, job);
+    case SCALED_INT8:
+        return launch_linear<SCALED_INT8>(be, job);
+    case SCALED_INT4:
+        return launch_linear<SCALED_INT4>(be, job);
+    case SCALED_SMALL:
+        return launch_linear<SCALED_SMALL>(be, job);
+    default:
+        return launch_linear<SCALED_LEVELS>(be, job);
+    }
+}
+
+struct scaled_embed_args {
+    struct scaled_matrix m;
+    int32_t first_id, id_stride, out_stride;
+    const int32_t *ids;
+    float *out;
+};
+
+/* grid (T, K / EMBED_THREADS): a thread has one column.  Bytes: the row's codes and scales, + 4 K. */
+template <int KIND> KERNEL(EMBED_THREADS) scaled_embed_kernel(struct scaled_embed_args a)
+{
+    SHARED(float, levels, [16]);
+    pdl_wait();
+    stage_levels(levels, a.m);
+    SYNC_THREADS(); /* levels are written */
+    const int32_t col = (int32_t)(blockIdx.y * EMBED_THREADS + threadIdx.x);
+    const int64_t row = (int64_t)a.ids[(int64_t)blockIdx.x * a.id_stride] - a.first_id;
+    if (col >= a.m.k)
+        return;
+    float value = 0.0f;
+    if (row >= 0 && row < a.m.n) {
+        const unsigned char *panel = a.m.w + (size_t)(row / SCALED_PANEL) * a.m.at.panel_bytes;
+        const int lane = (int)(row % SCALED_PANEL);
+        const int32_t run = col / (scaled_shape<KIND>::bytes ? 16 : SCALED_CHUNK);
+        uint32_t code = panel[a.m.at.codes_at + (size_t)run * SCALED_RUN_BYTES + (size_t)lane * 16 +
+                              (size_t)(col % 16)];
+        if (!scaled_shape<KIND>::bytes)
+            code = code >> col / 16 % 2 * 4 & 15U;
+        int32_t group = 0;
+        if (scaled_shape<KIND>::indexed)
+            group = ((const uint16_t *)(panel + a.m.at.index_at))[col];
+        struct held_scale held = {0.0f, 0.0f, -1};
+        hold_scale<KIND>(held, a.m, panel, col, group, lane);
+        value = scaled_value<KIND>(code, held, levels) + 0.0f;
+    }
+    a.out[(int64_t)blockIdx.x * a.out_stride + col] = value;
+}
+
+template <int KIND>
+static enum status launch_embed(struct backend *be, const struct scaled_embed_args *a,
+                                int32_t n_tokens)
+{
+    return LAUNCH_DEPENDENT(be, scaled_embed_kernel<KIND>,
+                            dim3((unsigned)n_tokens, (unsigned)blocks_for(a->m.k, EMBED_THREADS)),
+                            EMBED_THREADS, 0, *a);
+}
+
+extern "C" enum status scaled_embed(struct backend *be, const struct scaled_matrix *m,
+                                    int32_t first_id, struct view ids, struct view out)
+{
+    const struct scaled_embed_args a = {*m,         first_id,      ids.stride,
+                                        out.stride, view_i32(ids), view_f32(out)};
+    switch (m->at.kind) {
+    case SCALED_E4M3:
+        return launch_embed<SCALED_E4M3>(be, &a, out.rows);
+    case SCALED_INT8:
+        return launch_embed<SCALED_INT8>(be, &a, out.rows);
+    case SCALED_INT4:
+        return launch_embed<SCALED_INT4>(be, &a, out.rows);
+    case SCALED_SMALL:
+        return launch_embed<SCALED_SMALL>(be, &a, out.rows);
+    default:
+        return launch_embed<SCALED_LEVELS>(be, &a, out.rows);
+    }
+}
