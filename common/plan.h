@@ -21,8 +21,9 @@ enum {
     MAX_CANDIDATES = 64, /* k of the device's topk */
     MAX_STOP_IDS = 32,
     MAX_LOGIT_BIAS = 1024,
-    MAX_SAMPLES = 16,     /* parallel samples of one request */
-    MAX_SCORED_ROWS = 64, /* prompt tokens of a step that get log probabilities */
+    MAX_SAMPLES = 16,       /* parallel samples of one request */
+    MAX_SCORED_ROWS = 64,   /* prompt tokens of a step that get log probabilities */
+    MAX_FORCED_TOKENS = 64, /* of a result: see step_result */
     /* Steps that were sent to a worker group and not answered: the protocol's, so the scheduler, the
      * coordinator's port and the ranks have room for as many. */
     MAX_STEPS_IN_FLIGHT = 2,
@@ -156,7 +157,7 @@ struct token_logprob {
 };
 
 /* One sampled token, in the order of the plan's WANT_LAST sequences; behind these, in the order of the
- * plan, the scored tokens (TOKEN_NOT_FINITE: the row has no finite logits). */
+ * plan, the scored tokens (TOKEN_NOT_FINITE: the row has no finite logits); behind these the forced ones. */
 struct result_token {
     uint64_t seq_id;
     int32_t token;
@@ -177,6 +178,9 @@ struct result_embedding {
 /* Of n finite components, never 0; 0: they are not all finite. */
 uint64_t embedding_digest(const float *v, size_t n);
 
+/* Forced tokens: where a sequence's grammar allows the sampled token alone, those that follow it and are each the only
+ * one that the grammar allows; at most MAX_FORCED_TOKENS in all, in the order of the plan's sequences.  They were not
+ * computed: the next steps compute them as they do a prompt. */
 struct step_result {
     uint64_t step_id, epoch;
     uint32_t n;

@@ -154,6 +154,14 @@ static void text_config(FILE *f, const struct report *r)
     if (mc->d_input)
         fprintf(f, "inputs         %d in each layer, from a table and the embedding\n",
                 mc->d_input);
+    if (mc->n_streams)
+        fprintf(f,
+                "streams        %d residual streams (AltUp), of which layers compute number %d; "
+                "LAuReL of rank %d\n",
+                mc->n_streams, mc->active_stream, mc->laurel_rank);
+    if (model_n_cut(mc))
+        fprintf(f, "               gates are cut by the statistics of their row in %d layers\n",
+                model_n_cut(mc));
     if (mc->kv_rank)
         fprintf(f,
                 "               latent: one row of %d + %d elements a token for all heads; queries "
@@ -190,7 +198,8 @@ static void text_config(FILE *f, const struct report *r)
     if (mc->wrapped)
         fprintf(f, "parts          text alone; images and sound are not served\n");
     if (mc->window)
-        fprintf(f, "window         %d tokens in %d of %d layers\n", mc->window,
+        fprintf(f, "%s %d tokens in %d of %d layers\n",
+                mc->arch->window == WINDOW_CHUNK ? "chunks        " : "window        ", mc->window,
                 n_of(mc, mc->windowed), mc->n_layers);
     fprintf(f, "end of text   ");
     for (int32_t i = 0; i < mc->n_eos; i++)
@@ -306,6 +315,9 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "kv_shared_layers", mc->n_kv_shared);
     cJSON_AddNumberToObject(o, "wide_ffn", mc->wide_ffn);
     cJSON_AddNumberToObject(o, "layer_input", mc->d_input);
+    cJSON_AddNumberToObject(o, "streams", mc->n_streams ? mc->n_streams : 1);
+    cJSON_AddNumberToObject(o, "laurel_rank", mc->laurel_rank);
+    cJSON_AddNumberToObject(o, "layers_with_cut_gates", model_n_cut(mc));
     cJSON_AddNumberToObject(o, "kv_rank", mc->kv_rank);
     cJSON_AddNumberToObject(o, "q_rank", mc->q_rank);
     cJSON_AddNumberToObject(o, "delta_layers", model_n_delta(mc));
@@ -328,7 +340,7 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "logit_scale", mc->logit_scale);
     cJSON_AddNumberToObject(o, "layers_without_rope", n_of(mc, mc->nope));
     cJSON_AddBoolToObject(o, "text_part", mc->wrapped);
-    cJSON_AddNumberToObject(o, "window", mc->window);
+    cJSON_AddNumberToObject(o, mc->arch->window == WINDOW_CHUNK ? "chunk" : "window", mc->window);
     cJSON_AddNumberToObject(o, "windowed_layers", n_of(mc, mc->windowed));
     cJSON_AddNumberToObject(o, "bos_id", mc->bos_id);
     cJSON_AddItemToObject(o, "eos_ids", cJSON_CreateIntArray(mc->eos_id, mc->n_eos));

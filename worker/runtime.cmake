@@ -3,6 +3,7 @@ add_library(ingot_runtime STATIC
   sample/sampler.c
   sample/edits.c
   sample/compiler.c
+  sample/mask_rows.c
   sample/masks.c
   sample/side_thread.c
   step/id_map.c

@@ -230,6 +230,16 @@ enum status cpu_head_squares(struct backend *be, struct view x, struct view out)
 enum status cpu_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
                           int32_t group, int32_t first, const struct weight *w, float eps);
 
+/* ops_streams.c */
+enum status cpu_predict_streams(struct backend *be, struct view x, struct view coef);
+enum status cpu_correct_streams(struct backend *be, struct view x, struct view coef, int32_t i,
+                                const struct weight *w, struct view active);
+enum status cpu_match_rms(struct backend *be, struct view x, struct view like);
+enum status cpu_known_ids(struct backend *be, struct view ids, int32_t n, struct view out);
+enum status cpu_slice_stats(struct backend *be, struct view x, int32_t n_slices,
+                            const int32_t *slice_end, struct view out);
+enum status cpu_cut_gates(struct backend *be, struct view x, struct view stats, float factor);
+
 /* ops_route.c */
 enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
                           struct view ids, struct view weights);

@@ -139,6 +139,7 @@ struct attn_split {
      * of [0, n_keys) */
     const int32_t *pos;
     int32_t window;        /* 0 = all */
+    int32_t chunk;         /* 0 = all; a row sees [pos / chunk * chunk, pos] */
     int32_t n_keys;        /* of the sequence where attention is full; 0: it is causal */
     int32_t first_key;     /* of the split, a multiple of SPLIT */
     int32_t lo, hi;        /* keys that some row sees, relative to first_key */
@@ -217,6 +218,12 @@ struct kernels {
     void (*delta_head)(const struct delta_head *h);
     void (*gated_norm)(float *x, const float *w, float eps, const float *z, int n);
     void (*mul)(float *x, float factor, const float *w, int n); /* x = x * factor * w */
+    /* One row of n_streams streams of n elements; the formulas are backend.h's. */
+    void (*predict_streams)(float *x, const float *coef, int n_streams, int n);
+    void (*correct_streams)(float *x, const float *coef, int i, const float *w, float *active,
+                            int n_streams, int n);
+    void (*slice_stats)(const float *x, int n, float out[3]); /* of one slice, n > 0 */
+    void (*cut_gates)(float *x, float cut, int n);            /* x = max(x - cut, 0) */
     void (*rotate_head)(const struct head_rot *r, float *x);
     /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
      * greatest |x|, *scale = amax / top and an element is the nearest of x * (top / amax), each
@@ -240,7 +247,9 @@ struct kernels {
 static inline void attn_range(const struct attn_split *a, int row, int *lo, int *hi)
 {
     int32_t pos = a->pos[row / a->n_heads];
-    int32_t from = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+    int32_t from = a->window > 0 && pos >= a->window ? pos - a->window + 1
+                   : a->chunk > 0                    ? pos / a->chunk * a->chunk
+                                                     : 0;
     int32_t to = a->n_keys == 0                                 ? pos + 1
                  : a->window > 0 && pos < a->n_keys - a->window ? pos + a->window
                                                                 : a->n_keys;

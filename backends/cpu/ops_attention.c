@@ -50,6 +50,7 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
                            .d = d,
                            .rot = al->rot_dim,
                            .interleaved = al->rope_interleaved};
+    const struct head_rot unit = {.unit = true, .eps = al->eps, .d = d};
     assert(slot >= 0 && slot < j->kv.k.rows && pos >= 0);
     if (al->rot_dim > 0) {
         assert(pos < al->cos.rows);
@@ -57,8 +58,11 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
         rot.sin = view_f32(al->sin, pos);
     }
     memcpy(q, src, (size_t)(al->n_q * d) * sizeof *q);
-    for (int32_t h = 0; h < al->n_q; h++)
+    for (int32_t h = 0; h < al->n_q; h++) {
         j->kernels->rotate_head(&rot, q + h * d);
+        if (al->qk_unit)
+            j->kernels->rotate_head(&unit, q + h * d);
+    }
     if (al->q_scale.buf)
         for (int32_t i = 0; i < al->n_q * d; i++)
             q[i] *= view_f32(al->q_scale, pos)[0];
@@ -67,6 +71,8 @@ static void qkv_token(const struct qkv_job *j, int32_t t)
     for (int32_t g = 0; !al->q_alone && g < al->n_kv; g++) {
         memcpy(k, src + g * d, (size_t)d * sizeof *k);
         j->kernels->rotate_head(&rot, k);
+        if (al->qk_unit)
+            j->kernels->rotate_head(&unit, k);
         store_head(j, j->kv.k, j->kv.k_scale, slot, g, k);
         store_value(j, slot, g, src + (al->v_is_k ? g : al->n_kv + g) * d);
     }
@@ -105,6 +111,7 @@ enum status cpu_qkv_to_cache(struct backend *be, const struct attn_layer *al,
     TRY(attn_check_cache(al, kv));
     assert(qkv.cols == attn_qkv_cols(al) && q.cols == al->n_q * al->d_head);
     assert(qkv.rows == st->n_tokens && q.rows == st->n_tokens && al->rot_dim <= al->d_head);
+    assert(!al->qk_unit || (!al->q_norm && !al->k_norm));
     struct qkv_job j = {be->kernels, al, st, qkv, q, kv};
     rows_run(be, qkv_part, &j, qkv.rows, qkv.cols);
     return ST_OK;
@@ -319,6 +326,7 @@ static struct attn_item item_of(const struct attn_job *j, const struct attn_toke
                   .rel_bias = al->rel_bias ? vector_of(al->rel_bias) + (size_t)h0 * REL_COLS : NULL,
                   .pos = view_i32(j->st->pos, t->t0),
                   .window = al->window,
+                  .chunk = al->chunk,
                   .n_keys = al->full ? col_i32(j->st->kv_len, t->s) : 0,
                   .first_key = first,
                   .lo = t->from > first ? t->from - first : 0,
@@ -376,6 +384,8 @@ static void add_tokens(struct attn_job *j, int32_t s, int32_t t0, int32_t n)
     struct attn_tokens t = {s, t0, n, 0, most + 1};
     if (al->window > 0 && least >= al->window)
         t.from = least - al->window + 1;
+    if (al->chunk > 0)
+        t.from = least / al->chunk * al->chunk;
     if (al->full) {
         int32_t n_keys = col_i32(j->st->kv_len, s);
         t.to = al->window > 0 && most < n_keys - al->window ? most + al->window : n_keys;

@@ -171,14 +171,26 @@ static void gate_up_part(void *ctx, int part, int n_parts)
     }
 }
 
-/* g [mid_cols] of one expert: its bias, then the activation in place. */
-static void activate_row(const struct moe_job *j, int32_t expert, float *g)
+/* The weight of the expert of a sorted pair. */
+static float weight_of(const struct moe_job *j, int32_t row)
+{
+    int32_t k = j->ml->top_k, pair = j->pair[row];
+    return view_f32(j->weights, j->row0 + pair / k)[pair % k];
+}
+
+/* g [mid_cols] of a sorted pair: the expert's bias or weight, then the activation in place. */
+static void activate_row(const struct moe_job *j, int32_t expert, int32_t row, float *g)
 {
     const struct moe_layer *ml = j->ml;
     const struct kernels *ker = j->be->kernels;
     int32_t F = ml->ffn;
     if (ml->gate_up_bias)
         ker->add_bias(g, vector_of(ml->gate_up_bias) + (size_t)expert * 2 * (size_t)F, 2 * F);
+    if (ml->weigh_input) {
+        float weight = weight_of(j, row);
+        for (int32_t i = 0; i < 2 * F; i++)
+            g[i] *= weight;
+    }
     if (ml->up_alone)
         ker->activate(ml->act, g, g, F);
     else if (ml->glu_limit > 0.0f)
@@ -198,7 +210,7 @@ static void hidden_part(void *ctx, int part, int n_parts)
         const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * mid_cols(j->ml);
-            activate_row(j, t->expert, g);
+            activate_row(j, t->expert, t->first + r, g);
             for (int32_t s = 0; s < down->n_slices; s++)
                 strip_put(j->be, &down->mat[s], down->mat[s].panels,
                           g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));
@@ -220,8 +232,8 @@ static void add_experts(const struct moe_job *j, int32_t p, float *acc, int part
         const struct weight *w = &down->mat[t->expert * down->n_slices + s];
         panel_product(j->be, w, w->panels, p, h_strip(j, t, s), t->rows, product, PANEL, part);
         for (int32_t r = 0; r < t->rows; r++) {
-            int32_t pair = j->pair[t->first + r], token = pair / k;
-            float weight = view_f32(j->weights, j->row0 + token)[pair % k];
+            int32_t token = j->pair[t->first + r] / k;
+            float weight = j->ml->weigh_input ? 1.0f : weight_of(j, t->first + r);
             j->be->kernels->add(acc + (size_t)s * slice + (size_t)token * PANEL,
                                 product + r * PANEL, weight, PANEL);
         }
@@ -255,7 +267,8 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
     assert(ml->gate_up->mat && (size_t)ml->gate_up->n == mid_cols(ml) &&
            ml->gate_up->k == ml->hidden);
     assert(ml->down->mat && ml->down->n == ml->hidden && ml->down->k == ml->ffn);
-    assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit == 0.0f));
+    assert(!(ml->up_alone || ml->weigh_input) || (!ml->gate_up_bias && ml->glu_limit == 0.0f));
+    assert(!ml->up_alone || !ml->weigh_input);
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(ml->gate_up->n_slices == 1 && ml->down->n_types == 1 && x.cols == ml->hidden &&
            out.cols == ml->hidden);

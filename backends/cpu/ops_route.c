@@ -96,7 +96,7 @@ static void route_sigmoid(const struct moe_layer *ml, const float *logit, int32_
         p[e] = gate(1.0f, logit[e]);
         choice[e] = bias ? p[e] + bias[e] : p[e];
     }
-    choose(ml, choice, ids);
+    choose(ml, bias || ml->n_groups > 1 ? choice : logit, ids);
     for (int32_t i = 0; i < ml->top_k; i++)
         sum += p[ids[i]];
     for (int32_t i = 0; i < ml->top_k; i++)

@@ -29,7 +29,7 @@ struct sums {
 ALWAYS_INLINE vi start_sum(const struct quant_x *x, int halves, int h, int offset)
 {
     int32_t start = halves == 1 ? x->start : h == 0 ? x->start_low : x->start - x->start_low;
-    return i_splat((start >> 7) * offset); /* a multiple of 128 */
+    return i_splat(offset == 128 ? start : (start >> 7) * offset); /* a multiple of 128 */
 }
 
 ALWAYS_INLINE vi load_quad(const char *a)
@@ -252,9 +252,10 @@ struct tile_x {
     int offset; /* weights are multiplied as q + offset */
     struct read_ahead read;
     const char *next; /* x of the next tile: prefetched */
+    bool first;       /* of a slice: sums begin at 0 */
 };
 
-/* acc [rows][PANEL] after the n groups of w; x begins at the first of them.  narrow: weights are
+/* acc [rows][PANEL], or 0, after the n groups of w; x begins at the first of them.  narrow: weights are
  * codes, narrow_quads of them; 0: they are q + W_OFFSET. */
 ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const struct unpacked *w,
                               int n, const struct tile_x *tx, float (*acc)[PANEL])
@@ -267,7 +268,9 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
     UNROLL
     for (int r = 0; r < rows; r++)
         for (int q = 0; q < PAIRS; q++)
-            sum[r][q] = (struct pair){v_load(acc[r] + VL * q), v_load(acc[r] + VL * q + PANEL / 2)};
+            sum[r][q] = tx->first ? (struct pair){v_splat(0.0f), v_splat(0.0f)}
+                                  : (struct pair){v_load(acc[r] + VL * q),
+                                                  v_load(acc[r] + VL * q + PANEL / 2)};
     for (int i = 0; i < n; i++, w++, x += step, infos += step, next += step) {
         UNROLL
         for (int at = 0; at < rows * X_GROUP_BYTES; at += 64)
@@ -393,10 +396,10 @@ static const struct {
 ALL_ROWS(GROUPS_FNS)
 static groups_fn *const groups_fns[Q_ROWS + 1][2][2][HAS_NARROW ? 4 : 1] = {ALL_ROWS(GROUPS_ROW)};
 
-/* All tiles with the n groups of w, which begin x_at bytes into a row of x and are read ahead from
- * `spread` on. */
+/* All tiles with the n groups of w, the first ones of a slice or not, which begin x_at bytes into a
+ * row of x and are read ahead from `spread` on. */
 static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct unpacked *w, int n,
-                      size_t x_at, const char *spread, float (*acc)[PANEL])
+                      bool first, size_t x_at, const char *spread, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
     int narrow = 0;
@@ -417,22 +420,34 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
                                 quad_bytes_of(l),
                                 -t->pack->low,
                                 read_ahead_of_next(t->read, AHEAD_OF_GROUPS),
-                                x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile)};
+                                x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile),
+                                first};
             groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
         }
     }
 }
 
-/* Adds slice s's sums (acc) to the tree, a binary counter of finished subtrees; after the last
- * slice acc is the whole. */
-static void climb_rows(int rows, int s, float (*acc)[PANEL], float (*tree)[QUANT_ROWS][PANEL])
+/* Where the sums of slice s are made: the tree of sums is a binary counter of finished subtrees, and
+ * those of an even slice are a leaf that waits. */
+static float (*slice_sums(struct quant_scratch *own, int s))[PANEL]
 {
-    int level = 0;
-    for (; s >> level & 1; level++)
+    return s % 2 == 0 ? own->tree[0] : own->acc;
+}
+
+/* Adds slice s's sums to the tree.  Returns the subtree that it finishes: after the last slice, the
+ * whole. */
+static float (*climb_rows(int rows, int s, struct quant_scratch *own))[PANEL]
+{
+    float(*sums)[PANEL] = slice_sums(own, s);
+    for (int level = 0; s >> level & 1; level++) {
+        float(*waits)[PANEL] = own->tree[level];
+        float(*to)[PANEL] = s >> (level + 1) & 1 ? own->acc : own->tree[level + 1];
         for (int r = 0; r < rows; r++)
             for (int c = 0; c < PANEL; c++)
-                acc[r][c] = tree[level][r][c] + acc[r][c];
-    memcpy(tree[level], acc, (size_t)rows * sizeof *acc);
+                to[r][c] = waits[r][c] + sums[r][c];
+        sums = to;
+    }
+    return sums;
 }
 
 static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
@@ -451,23 +466,26 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
     struct quant_scratch *own = scratch;
     const struct quant_layout *l = t->pack->lay;
     size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
+    float(*sums)[PANEL] = own->tree[0];
     if (t->rows == 1) {
         kind_fns[t->pack->kind].direct(t);
         return;
     }
     for (int s = 0; s < t->shape.n_slices; s++) {
-        int32_t g, end, n;
-        memset(own->acc, 0, (size_t)t->rows * sizeof own->acc[0]);
-        for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
+        int32_t from, g, end, n;
+        slice_groups(&t->shape, s, &from, &end);
+        if (from == end)
+            memset(slice_sums(own, s), 0, (size_t)t->rows * sizeof own->acc[0]);
+        for (g = from; g < end; g += n) {
             n = end - g < UNPACK_GROUPS ? end - g : UNPACK_GROUPS;
             kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            add_tiles(t, x_bytes, own->group, n, x_at, group_spread(l, t->panel, g), own->acc);
+            add_tiles(t, x_bytes, own->group, n, g == from, x_at, group_spread(l, t->panel, g),
+                      slice_sums(own, s));
             x_at += (size_t)n * X_GROUP_BYTES;
         }
-        if (t->shape.n_slices > 1)
-            climb_rows(t->rows, s, own->acc, own->tree);
+        sums = climb_rows(t->rows, s, own);
     }
-    store_rows(t, own->acc);
+    store_rows(t, sums);
 }
 
 #define QUANT_KERNELS                                                                              \

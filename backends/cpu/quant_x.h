@@ -29,11 +29,10 @@ static inline void quantize_group(const float x[GROUP], int8_t a[GROUP], struct 
         n[i] = (int32_t)(bits_of_f32(x[i] * inverse + magic) - bits_of_f32(magic));
     for (int i = 0; i < GROUP; i++)
         a[i] = (int8_t)n[i];
-    for (int i = 0; i < GROUP / 2; i++)
-        sum_low += n[i];
-    for (int i = GROUP / 2; i < GROUP; i++)
+    for (int i = 0; i < GROUP; i++) { /* one loop: gcc sums halves of 16 elements one by one */
         sum += n[i];
-    sum += sum_low;
+        sum_low += i < GROUP / 2 ? n[i] : 0;
+    }
     *info = (struct quant_x){d, d * (float)sum, -128 * sum, -128 * sum_low};
 }
 

@@ -8,46 +8,9 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/kv_types.h"
+#include "backends/cpu/row_sums.h"
+#include "backends/cpu/stream_kernels.h"
 #include "backends/exact_math.h"
-
-/* Lanes l and l + 8, then l + 4, l + 2, l + 1. */
-static inline float lane_sum(const float *lane)
-{
-    float s[LANES];
-    memcpy(s, lane, sizeof s);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int j = 0; j < half; j++)
-            s[j] = s[j] + s[j + half];
-    return s[0];
-}
-
-static inline float sum_of_squares(const float *x, float minus, int n)
-{
-    float lane[LANES] = {0};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            float v = x[i + j] - minus;
-            lane[j] = fmaf(v, v, lane[j]);
-        }
-    for (int j = 0; i + j < n; j++) {
-        float v = x[i + j] - minus;
-        lane[j] = fmaf(v, v, lane[j]);
-    }
-    return lane_sum(lane);
-}
-
-static inline float sum_of(const float *x, int n)
-{
-    float lane[LANES] = {0};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            lane[j] += x[i + j];
-    for (int j = 0; i + j < n; j++)
-        lane[j] += x[i + j];
-    return lane_sum(lane);
-}
 
 static inline void scale_rms(const float *x, const float *w, float eps, float *out, int n)
 {
@@ -468,6 +431,7 @@ static void row_topk_slice(const float *logits, int n, int32_t first_id, float i
     .conv_row = row_conv, .delta_gates = row_delta_gates, .mamba_gates = row_mamba_gates,          \
     .gated_norm = row_gated_norm, .squares = row_squares, .mul = row_mul,                          \
     .rotate_head = row_rotate_head, .kv_store = row_kv_store, .attn_merge = row_attn_merge,        \
-    .attn_finish = row_attn_finish, .topk_floor = row_topk_floor, .topk_slice = row_topk_slice
+    .attn_finish = row_attn_finish, .topk_floor = row_topk_floor, .topk_slice = row_topk_slice,    \
+    STREAM_KERNELS
 
 #endif

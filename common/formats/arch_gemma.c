@@ -1,5 +1,6 @@
-/* Gemma 4: layers with a window and global layers, whose heads differ in size and number.  The small models (E2B, E4B) have
- * an input for each layer and layers that share keys and values, the mixture (26B-A4B) experts beside a dense feed-forward. */
+/* Gemma 3n and Gemma 4.  Gemma 4 has layers with a window and global layers, whose heads differ in size and number.  Its
+ * small models (E2B, E4B) and Gemma 3n have an input for each layer and layers that share keys and values, the mixture
+ * (26B-A4B) experts beside a dense feed-forward.  Gemma 3n has several residual streams. */
 #include "common/formats/arch_table.h"
 
 /* Both kinds of layers have the same names. */
@@ -28,6 +29,40 @@
     [TN_POST_FFN_NORM] = {L "post_feedforward_layernorm.weight", NULL, AX_ONE, AX_HIDDEN,          \
                           FUSED_NO}
 
+/* The inputs of the layers. */
+#define LAYER_INPUTS                                                                               \
+    [TN_INPUT_EMBED] = {"model.embed_tokens_per_layer.weight", NULL, AX_INPUT_VOCAB, AX_INPUTS,    \
+                        FUSED_NO},                                                                 \
+    [TN_INPUT_PROJ] = {"model.per_layer_model_projection.weight", NULL, AX_INPUTS, AX_HIDDEN,      \
+                       FUSED_NO},                                                                  \
+    [TN_INPUT_PROJ_NORM] = {"model.per_layer_projection_norm.weight", NULL, AX_ONE, AX_INPUT,      \
+                            FUSED_NO},                                                             \
+    [TN_INPUT_GATE] = {L "per_layer_input_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},      \
+    [TN_INPUT_OUT] = {L "per_layer_projection.weight", NULL, AX_HIDDEN, AX_INPUT, FUSED_NO},       \
+    [TN_INPUT_NORM] = {L "post_per_layer_input_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO}
+
+static const struct tensor_rule gemma3n_tensors[TN_N] = {
+    OUTER_TENSORS,
+    HEAD_NORMS,
+    SPLIT_QKV,
+    SANDWICH,
+    GATE_UP_DOWN,
+    LAYER_INPUTS,
+    [TN_STREAM_IN] = {"model.altup_projections.@.weight", NULL, AX_HIDDEN, AX_HIDDEN, FUSED_NO},
+    [TN_STREAM_OUT] = {"model.altup_unembed_projections.@.weight", NULL, AX_HIDDEN, AX_HIDDEN,
+                       FUSED_NO},
+    [TN_STREAM_NORM] = {L "altup.router_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_STREAM_ROUTER] = {L "altup.modality_router.weight", NULL, AX_STREAMS, AX_HIDDEN, FUSED_NO},
+    [TN_STREAM_PREDICT] = {L "altup.prediction_coefs.weight", NULL, AX_STREAM_PAIRS, AX_STREAMS,
+                           FUSED_NO},
+    [TN_STREAM_CORRECT] = {L "altup.correction_coefs.weight", NULL, AX_STREAMS, AX_STREAMS,
+                           FUSED_NO},
+    [TN_STREAM_SCALE] = {L "altup.correct_output_scale", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    [TN_LAUREL_LEFT] = {L "laurel.linear_left.weight", NULL, AX_LAUREL, AX_HIDDEN, FUSED_NO},
+    [TN_LAUREL_RIGHT] = {L "laurel.linear_right.weight", NULL, AX_HIDDEN, AX_LAUREL, FUSED_NO},
+    [TN_LAUREL_NORM] = {L "laurel.post_laurel_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+};
+
 static const struct tensor_rule gemma4_tensors[TN_N] = {
     TWO_KINDS,
     SANDWICH,
@@ -50,20 +85,31 @@ static const struct tensor_rule gemma4_tensors[TN_N] = {
                            FUSED_NO},
     [TN_EXPERT_OUT_NORM] = {L "post_feedforward_layernorm_2.weight", NULL, AX_ONE, AX_HIDDEN,
                             FUSED_NO},
-    [TN_INPUT_EMBED] = {"model.embed_tokens_per_layer.weight", NULL, AX_VOCAB, AX_INPUTS, FUSED_NO},
-    [TN_INPUT_PROJ] = {"model.per_layer_model_projection.weight", NULL, AX_INPUTS, AX_HIDDEN,
-                       FUSED_NO},
-    [TN_INPUT_PROJ_NORM] = {"model.per_layer_projection_norm.weight", NULL, AX_ONE, AX_INPUT,
-                            FUSED_NO},
-    [TN_INPUT_GATE] = {L "per_layer_input_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},
-    [TN_INPUT_OUT] = {L "per_layer_projection.weight", NULL, AX_HIDDEN, AX_INPUT, FUSED_NO},
-    [TN_INPUT_NORM] = {L "post_per_layer_input_norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
+    LAYER_INPUTS,
     [TN_LAYER_SCALE] = {L "layer_scalar", NULL, AX_ONE, AX_ONE, FUSED_NO},
     [TN_FINAL_NORM] = {"model.norm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_HEAD] = {"lm_head.weight", NULL, AX_VOCAB, AX_HIDDEN, FUSED_NO},
 };
 
 const struct arch archs_of_gemma[] = {
+    {.name = "Gemma3nForCausalLM",
+     .model_type = "gemma3n_text",
+     .tensor = gemma3n_tensors,
+     .qk_norm = true,
+     .scale_embed = true,
+     .final_cap = true,
+     .unit_scores = true,
+     .value_norm = true,
+     .streams = true,
+     .local_rope = true,
+     .bias_option = true,
+     .tied = true,
+     .window = WINDOW_PATTERN,
+     .default_window = 512,
+     .default_pattern = 5,
+     .default_theta = 1e6,
+     .default_logit_cap = 30,
+     .default_d_head = 256},
     {.name = "Gemma4ForCausalLM",
      .model_type = "gemma4_text",
      .tensor = gemma4_tensors,

@@ -14,7 +14,7 @@ extern const size_t n_archs_of_classic;
 /* The encoders. */
 extern const struct arch archs_of_encoders[];
 extern const size_t n_archs_of_encoders;
-/* Gemma 4. */
+/* Gemma 3n and Gemma 4. */
 extern const struct arch archs_of_gemma[];
 extern const size_t n_archs_of_gemma;
 extern const struct arch archs_of_delta[];

@@ -20,9 +20,10 @@ static enum status read_count(struct model_config *mc, const cJSON *root)
     mc->n_experts = mc->n_experts ? mc->n_experts : local;
     if (!mc->n_experts)
         FAIL(ST_FORMAT, "%s is missing",
-             mc->arch->experts == EXPERTS_MIXTRAL ? "num_local_experts"
-             : routed                             ? "n_routed_experts"
-                                                  : "num_experts");
+             mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_STEP
+                 ? "num_local_experts"
+             : routed ? "n_routed_experts"
+                      : "num_experts");
     TRY(json_need(root, "num_experts_per_tok"));
     return json_i32(root, "num_experts_per_tok", 1, mc->n_experts, &mc->top_k);
 }
@@ -219,9 +220,14 @@ enum status config_experts_read(struct model_config *mc, const cJSON *root)
         return read_beside(mc, root);
     if (mc->arch->experts == EXPERTS_OPTION)
         return read_option(mc, root);
-    if (mc->arch->experts == EXPERTS_BLOCKS && !model_n_sparse(mc))
+    if (mc->arch->experts == EXPERTS_STEP)
+        TRY(config_step_read(mc, root));
+    bool some = mc->arch->experts == EXPERTS_BLOCKS || mc->arch->experts == EXPERTS_STEP;
+    if (some && !model_n_sparse(mc))
         return ST_OK;
     TRY(read_count(mc, root));
+    if (mc->arch->experts == EXPERTS_STEP)
+        return ST_OK;
     if (mc->arch->experts == EXPERTS_BLOCKS)
         return config_blocks_experts(mc, root);
     mc->renormalise = mc->arch->experts == EXPERTS_MIXTRAL || mc->arch->experts == EXPERTS_SHARED ||

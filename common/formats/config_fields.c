@@ -22,6 +22,8 @@
     NUMBERS(r.attention_factor, FIELD_F64),                                                        \
     NUMBERS(r.original_ctx, FIELD_F64),                                                            \
     NUMBERS(r.q_beta, FIELD_F64),                                                                  \
+    NUMBERS(r.q_floor, FIELD_F64),                                                                 \
+    NUMBERS(r.q_first, FIELD_INT),                                                                 \
     NUMBERS(r.low_freq_factor, FIELD_F64),                                                         \
     NUMBERS(r.high_freq_factor, FIELD_F64),                                                        \
     NUMBERS(r.beta_fast, FIELD_F64),                                                               \
@@ -77,6 +79,12 @@ const struct config_field config_fields[] = {
     NUMBERS(n_kv_shared, FIELD_INT),
     NUMBERS(wide_ffn, FIELD_INT),
     NUMBERS(d_input, FIELD_INT),
+    NUMBERS(input_vocab, FIELD_INT),
+    NUMBERS(n_streams, FIELD_INT),
+    NUMBERS(active_stream, FIELD_INT),
+    NUMBERS(scale_active, FIELD_BOOL),
+    NUMBERS(laurel_rank, FIELD_INT),
+    FIELD(gate_cut, FIELD_F32, MAX_LAYERS, true),
     NUMBERS(kv_rank, FIELD_INT),
     NUMBERS(q_rank, FIELD_INT),
     NUMBERS(d_nope, FIELD_INT),
@@ -136,7 +144,8 @@ const struct config_field config_fields[] = {
     ROPE(local_rope),
     NUMBERS(window, FIELD_INT),
     FIELD(windowed, FIELD_BOOL, MAX_LAYERS, true),
-    SILENT(dtype, FIELD_INT, 1), /* chooses the KV type, which the numerics id says */
+    SILENT(dtype, FIELD_INT, 1),         /* chooses the KV type, which the numerics id says */
+    SILENT(mrope_section, FIELD_INT, 3), /* of images */
     /* the text digest covers these */
     SILENT(bos_id, FIELD_INT, 1),
     SILENT(eos_id, FIELD_INT, MAX_STOP_IDS),
@@ -169,7 +178,7 @@ size_t config_field_size(const struct config_field *f)
 /* Elements of the member that the configuration uses. */
 static int32_t n_used(const struct model_config *mc, const struct config_field *f)
 {
-    int32_t used = f->kind == FIELD_BOOL ? mc->n_layers : mc->rope.rot_dim / 2;
+    int32_t used = f->n == MAX_LAYERS ? mc->n_layers : mc->rope.rot_dim / 2;
     return f->n == 1 || used > f->n ? f->n : used;
 }
 

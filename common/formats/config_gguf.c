@@ -29,6 +29,7 @@ static const char *const known[] = {
     "expert_weights_scale",
     "expert_weights_norm",
     "leading_dense_block_count",
+    "interleave_moe_layer_step",
     "nextn_predict_layers",
     "attention.layer_norm_epsilon",
     "use_parallel_residual",
@@ -41,6 +42,9 @@ static const char *const known[] = {
     "attention.value_length_swa",
     "attention.shared_kv_layers",
     "embedding_length_per_layer_input",
+    "altup.num_inputs",
+    "altup.active_idx",
+    "activation_sparsity_scale",
     "attention.key_length_mla",
     "attention.value_length_mla",
     "attention.kv_lora_rank",
@@ -139,6 +143,10 @@ static bool reads(const struct arch *a, struct gguf_str key)
         return a->extra_layers;
     if (meta_is(key, "expert_gating_func"))
         return a->experts == EXPERTS_GROUPS || a->route_bias;
+    if (meta_is(key, "interleave_moe_layer_step"))
+        return a->experts == EXPERTS_STEP;
+    if (meta_is(key, "attention.sliding_window"))
+        return a->window != WINDOW_CHUNK;
     if (meta_is(key, "leading_dense_block_count"))
         return a->experts == EXPERTS_GROUPS;
     if (meta_is(key, "expert_shared_count") || meta_is(key, "expert_weights_scale") ||
@@ -155,9 +163,14 @@ static bool reads(const struct arch *a, struct gguf_str key)
     if (meta_is(key, "final_logit_softcapping"))
         return a->soft_caps || a->final_cap;
     if (meta_is(key, "attention.key_length_swa") || meta_is(key, "attention.value_length_swa") ||
-        meta_is(key, "attention.shared_kv_layers") || meta_is(key, "rope.dimension_count_swa") ||
-        meta_is(key, "embedding_length_per_layer_input"))
+        meta_is(key, "rope.dimension_count_swa"))
         return a->global_heads;
+    if (meta_is(key, "attention.shared_kv_layers") ||
+        meta_is(key, "embedding_length_per_layer_input"))
+        return a->global_heads || a->streams;
+    if (meta_is(key, "altup.num_inputs") || meta_is(key, "altup.active_idx") ||
+        meta_is(key, "activation_sparsity_scale"))
+        return a->streams;
     if (meta_is(key, "rope.freq_base_swa"))
         return a->local_rope;
     if (meta_is(key, "attention.sliding_window_pattern"))
@@ -230,7 +243,8 @@ static enum status read_sizes(struct model_config *mc, const struct meta *m)
         mc->n_positions = mc->max_ctx;
     TRY(meta_i32(m, "embedding_length", 1, big, &mc->hidden));
     TRY(meta_i32(m, "block_count", 1, MAX_LAYERS, &mc->n_layers));
-    if (!mc->arch->global_heads && !mc->arch->one_part) /* see config_gguf_global, _blocks */
+    if (!mc->arch->global_heads && !mc->arch->streams &&
+        !mc->arch->one_part) /* see config_gguf_inputs, _blocks */
         TRY(meta_i32(m, "feed_forward_length", 1, big, &mc->ffn));
     TRY(meta_i32(m, "attention.head_count", 1, 1 << 16, &mc->n_q));
     TRY(meta_double(m, eps, 0, 1, &mc->eps));
@@ -338,7 +352,7 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
         return ST_OK;
     }
     if (a->depth_scales)
-        config_gguf_depth_scales(mc);
+        gguf_arch_depth_scales(mc);
     if (a->logit_factor) {
         mc->logit_scale = a->default_logit_scale;
         TRY(meta_double(m, "logit_scale", 1e-6, 1e6, &mc->logit_scale));
@@ -349,12 +363,12 @@ static enum status read_scales(struct model_config *mc, const struct meta *m)
     mc->attn_scale = gguf_arch_attn_scale(a, mc);
     if (a->scale_embed)
         mc->embed_scale = sqrt(mc->hidden);
+    mc->logit_cap = a->default_logit_cap;
     if (a->final_cap)
         return meta_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
     if (!a->soft_caps)
         return ST_OK;
     mc->attn_cap = a->default_attn_cap;
-    mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0)
         TRY(meta_double(m, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
     return meta_double(m, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
@@ -386,6 +400,7 @@ static enum status read_yarn(struct model_config *mc, const struct meta *m)
         FAIL(ST_RANGE, "gguf: yarn_beta_fast %g is less than yarn_beta_slow %g", rope->beta_fast,
              rope->beta_slow);
     TRY(meta_double(m, "attention.temperature_scale", 0, 1e3, &rope->q_beta));
+    rope->q_floor = original;
     int32_t length = original;
     TRY(meta_i32(m, "attention.temperature_length", 1, 1 << 30, &length));
     if (length != original)
@@ -604,8 +619,12 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(read_window(out, &m));
     if (out->arch->global_heads)
         TRY(config_gguf_global(out, &m));
+    if (out->arch->streams)
+        TRY(config_gguf_streams(out, &m));
     TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
+    if (out->arch->window == WINDOW_CHUNK)
+        config_gguf_chunks(out);
     if (out->arch->latent)
         TRY(config_gguf_latent_scale(out, &m));
     read_biases(out, g);

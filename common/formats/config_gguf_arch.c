@@ -119,7 +119,7 @@ static const struct tensor_rule gguf_gemma4_tensors[TN_N] = {
     [TN_EXPERT_IN_NORM] = {L "pre_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_DENSE_OUT_NORM] = {L "post_ffw_norm_1.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
     [TN_EXPERT_OUT_NORM] = {L "post_ffw_norm_2.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
-    [TN_INPUT_EMBED] = {"per_layer_token_embd.weight", NULL, AX_VOCAB, AX_INPUTS, FUSED_NO},
+    [TN_INPUT_EMBED] = {"per_layer_token_embd.weight", NULL, AX_INPUT_VOCAB, AX_INPUTS, FUSED_NO},
     [TN_INPUT_PROJ] = {"per_layer_model_proj.weight", NULL, AX_INPUTS, AX_HIDDEN, FUSED_NO},
     [TN_INPUT_PROJ_NORM] = {"per_layer_proj_norm.weight", NULL, AX_ONE, AX_INPUT, FUSED_NO},
     [TN_INPUT_GATE] = {L "inp_gate.weight", NULL, AX_INPUT, AX_HIDDEN, FUSED_NO},
@@ -311,6 +311,9 @@ static const struct tensor_rule gguf_nemotronh_moe_tensors[TN_N] = {
     [TN_SHARED_DOWN] = {L "ffn_down_shexp.weight", NULL, AX_HIDDEN, AX_SHARED_FFN, FUSED_NO},
 };
 
+static const struct tensor_rule gguf_llama4_tensors[TN_N] = {GGUF_FRAME, GGUF_NORMS, GGUF_SPLIT,
+                                                             GGUF_EXPERTS, GGUF_SHARED};
+
 /* name: general.architecture.  Mixtral's files are of the architecture "llama", with experts. */
 static const struct gguf_arch archs[] = {
     {{.name = "llama",
@@ -349,6 +352,21 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 6,
       .default_theta = 1e6},
+     false},
+    {{.name = "gemma3n",
+      .model_type = "gemma3n_text",
+      .tensor = gguf_gemma3n_tensors,
+      .qk_norm = true,
+      .scale_embed = true,
+      .final_cap = true,
+      .unit_scores = true,
+      .value_norm = true,
+      .streams = true,
+      .local_rope = true,
+      .window = WINDOW_PATTERN,
+      .default_pattern = 5,
+      .default_theta = 1e6,
+      .default_logit_cap = 30},
      false},
     {{.name = "gemma4",
       .model_type = "gemma4_text",
@@ -456,8 +474,7 @@ static const struct gguf_arch archs[] = {
       .window = WINDOW_PATTERN,
       .default_pattern = 2,
       .experts = EXPERTS_MIXTRAL,
-      .default_theta = 150000,
-      .read_only = true},
+      .default_theta = 150000},
      false},
     {{.name = "qwen3next",
       .model_type = "qwen3_next",
@@ -467,8 +484,7 @@ static const struct gguf_arch archs[] = {
       .decay_value = true,
       .extra_layers = true,
       .experts = EXPERTS_QWEN,
-      .shared_option = true,
-      .read_only = true},
+      .shared_option = true},
      false},
     {{.name = "qwen35",
       .model_type = "qwen3_5_text",
@@ -478,8 +494,7 @@ static const struct gguf_arch archs[] = {
       .tiled_heads = true,
       .decay_value = true,
       .extra_layers = true,
-      .mrope_text = true,
-      .read_only = true},
+      .mrope_text = true},
      false},
     {{.name = "qwen35moe",
       .model_type = "qwen3_5_moe_text",
@@ -491,8 +506,7 @@ static const struct gguf_arch archs[] = {
       .extra_layers = true,
       .mrope_text = true,
       .experts = EXPERTS_QWEN,
-      .shared_option = true,
-      .read_only = true},
+      .shared_option = true},
      false},
     {{.name = "granitehybrid",
       .model_type = "granitemoehybrid",
@@ -501,8 +515,7 @@ static const struct gguf_arch archs[] = {
       .mamba = true,
       .decay_value = true,
       .multipliers = true,
-      .experts = EXPERTS_OPTION,
-      .read_only = true},
+      .experts = EXPERTS_OPTION},
      true},
     {{.name = "falcon-h1",
       .model_type = "falcon_h1",
@@ -510,18 +523,17 @@ static const struct gguf_arch archs[] = {
       .delta = true,
       .mamba = true,
       .beside = true,
-      .decay_value = true,
-      .read_only = true},
+      .decay_value = true},
      false},
+    /* the order of q and k changes nothing: there is no RoPE */
     {{.name = "nemotron_h",
       .model_type = "nemotron_h",
       .tensor = gguf_nemotronh_tensors,
       .delta = true,
       .mamba = true,
       .one_part = true,
-      .decay_value = true,
-      .read_only = true},
-     false},
+      .decay_value = true},
+     true},
     {{.name = "nemotron_h_moe",
       .model_type = "nemotron_h",
       .tensor = gguf_nemotronh_moe_tensors,
@@ -531,9 +543,8 @@ static const struct gguf_arch archs[] = {
       .decay_value = true,
       .extra_layers = true,
       .experts = EXPERTS_BLOCKS,
-      .route_bias = true,
-      .read_only = true},
-     false},
+      .route_bias = true},
+     true},
     {{.name = "dots1",
       .model_type = "dots1",
       .tensor = gguf_dots1_tensors,
@@ -566,6 +577,16 @@ static const struct gguf_arch archs[] = {
       .norm_bias = true,
       .parallel_option = true},
      false},
+    {{.name = "llama4",
+      .model_type = "llama4_text",
+      .tensor = gguf_llama4_tensors,
+      .qk_norm = true,
+      .unit_qk_norm = true,
+      .nope = NOPE_LISTED,
+      .window = WINDOW_CHUNK,
+      .experts = EXPERTS_STEP,
+      .read_only = true},
+     true},
     {{.name = "gpt2",
       .model_type = "gpt2",
       .tensor = gguf_gpt2_tensors,
@@ -585,36 +606,31 @@ const struct gguf_arch *gguf_arch_find(const char *name)
 
 const char *gguf_arch_names(void)
 {
-    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma4, phi3, smollm3, "
+    return "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma3n, gemma4, phi3, "
+           "smollm3, "
            "granite, "
            "granitemoe, "
            "glm4, exaone4, qwen2moe, glm4moe, deepseek2, minicpm3, olmo2, olmoe, command-r, "
            "cohere2, "
            "starcoder2, dots1, minimax-m2, seed_oss, ernie4_5, qwen3next, qwen35, qwen35moe, "
-           "granitehybrid, falcon-h1, nemotron_h, nemotron_h_moe, "
+           "granitehybrid, falcon-h1, nemotron_h, nemotron_h_moe, llama4, "
            "gptneox, gpt2 and gpt-oss";
 }
 
-const struct arch *gguf_arch_for(const char *model_type)
+const struct gguf_arch *gguf_arch_of_type(const char *model_type, bool experts)
 {
-    static const char *const as_llama[] = {"mistral", "mixtral"};
-    for (size_t i = 0; i < ARRAY_LEN(as_llama); i++)
-        if (strcmp(model_type, as_llama[i]) == 0)
-            model_type = "llama";
-    if (strcmp(model_type, "olmo3") == 0)
-        model_type = "olmo2";
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (strcmp(model_type, archs[i].arch.model_type) == 0)
-            return archs[i].arch.read_only ? NULL : &archs[i].arch;
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
+        const struct arch *a = &archs[i].arch;
+        bool fits = !a->one_part || (a->experts != EXPERTS_NONE) == experts;
+        if (strcmp(model_type, a->model_type) == 0 && fits)
+            return &archs[i];
+    }
     return NULL;
 }
 
 bool gguf_arch_interleaved(const struct arch *a)
 {
-    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
-        if (a == &archs[i].arch)
-            return archs[i].interleaved;
-    return false;
+    return ((const struct gguf_arch *)a)->interleaved; /* a is the member of one */
 }
 
 /* The weights of a token's experts are divided by their sum, but for qwen2moe and olmoe. */
@@ -636,7 +652,7 @@ bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t
 {
     if (a->one_part)
         return true;
-    if (a->nope == NOPE_LISTED) /* SmolLM3 */
+    if (a->nope == NOPE_LISTED) /* SmolLM3, Llama 4 */
         return (layer + 1) % 4 == 0;
     if (a->nope == NOPE_UNWINDOWED)
         return !mc->windowed[layer];

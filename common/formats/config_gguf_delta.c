@@ -24,14 +24,11 @@ static enum status read_layers(struct model_config *mc, const struct meta *m)
     return ST_OK;
 }
 
-enum status config_gguf_delta(struct model_config *mc, const struct meta *m)
+enum status config_gguf_states(struct model_config *mc, const struct meta *m)
 {
     static const char *const needed[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
                                          "ssm.time_step_rank", "ssm.inner_size"};
     int32_t values = 0;
-    TRY(read_layers(mc, m));
-    if (!model_n_delta(mc))
-        return config_delta_check(mc);
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
         TRY(meta_need(m, needed[i]));
     TRY(meta_i32(m, "ssm.conv_kernel", 2, DELTA_TAPS, &mc->delta_taps));
@@ -44,7 +41,15 @@ enum status config_gguf_delta(struct model_config *mc, const struct meta *m)
              meta_key(m, "ssm.time_step_rank").text, mc->n_delta_v, mc->n_delta_k);
     mc->d_delta_v = values / mc->n_delta_v;
     if (values % mc->n_delta_v || mc->d_delta_v > DELTA_HEAD)
-        FAIL(ST_RANGE, "gguf: %s %d are no %d value heads of up to %d elements",
+        FAIL(ST_RANGE, "gguf: %s %d are no %d heads of up to %d elements",
              meta_key(m, "ssm.inner_size").text, values, mc->n_delta_v, DELTA_HEAD);
+    return ST_OK;
+}
+
+enum status config_gguf_delta(struct model_config *mc, const struct meta *m)
+{
+    TRY(read_layers(mc, m));
+    if (model_n_delta(mc))
+        TRY(config_gguf_states(mc, m));
     return config_delta_check(mc);
 }

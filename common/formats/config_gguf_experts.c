@@ -50,7 +50,8 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     struct meta_name k = meta_key(m, "expert_count");
     TRY(meta_i32(m, "expert_count", 0, 1 << 16, &mc->n_experts));
     bool blocks = mc->arch->experts == EXPERTS_BLOCKS;
-    bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS || blocks;
+    bool sized = mc->arch->experts == EXPERTS_QWEN || mc->arch->experts == EXPERTS_GROUPS ||
+                 mc->arch->experts == EXPERTS_STEP || blocks;
     if (mc->n_experts == 0 && (sized || mc->arch->experts == EXPERTS_OLMO))
         FAIL(ST_FORMAT, "gguf: %s is missing or 0", k.text);
     if (config_gguf_shared_width(mc->arch))
@@ -72,6 +73,11 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
         TRY(read_groups(mc, m));
     if (mc->arch->experts == EXPERTS_GROUPS || mc->arch->route_bias)
         TRY(read_scores(mc, m));
+    if (mc->arch->experts == EXPERTS_STEP) {
+        mc->shared_ffn = mc->expert_ffn;
+        mc->sigmoid_scores = true;
+        mc->renormalise = false;
+    }
     if (mc->arch->expert_bias) { /* gpt-oss: the files do not say them */
         mc->glu_limit = 7;
         mc->glu_alpha = 1.702;
@@ -85,6 +91,8 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", i);
         mc->sparse[i] = gguf_find_tensor(m->g, name) != NULL;
     }
+    if (mc->arch->experts == EXPERTS_STEP)
+        TRY(config_gguf_step(mc, m));
     if (mc->ffn == 0 && model_n_sparse(mc) < mc->n_layers)
         FAIL(ST_FORMAT, "gguf: %s is missing, but not every layer has a tensor ffn_gate_inp.weight",
              meta_key(m, "feed_forward_length").text);

@@ -92,12 +92,18 @@ static void find_values(struct model_config *mc, const struct meta *m)
     }
 }
 
-enum status config_gguf_global(struct model_config *mc, const struct meta *m)
+enum status config_gguf_inputs(struct model_config *mc, const struct meta *m)
 {
     TRY(meta_i32(m, "attention.shared_kv_layers", 0, mc->n_layers - 1, &mc->n_kv_shared));
     TRY(meta_i32(m, "embedding_length_per_layer_input", 0, 1 << 16, &mc->d_input));
+    mc->input_vocab = mc->d_input ? mc->vocab : 0;
     TRY(config_kv_shared_check(mc, meta_key(m, "attention.shared_kv_layers").text));
-    TRY(read_ffn(mc, m));
+    return read_ffn(mc, m);
+}
+
+enum status config_gguf_global(struct model_config *mc, const struct meta *m)
+{
+    TRY(config_gguf_inputs(mc, m));
     TRY(read_kv(mc, m));
     TRY(read_size(m, "attention.key_length", "attention.value_length", &mc->global_d_head));
     TRY(read_size(m, "attention.key_length_swa", "attention.value_length_swa", &mc->d_head));

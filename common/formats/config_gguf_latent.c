@@ -59,8 +59,7 @@ static const struct tensor_rule tensors[2][2][TN_N] = {
                  .latent = true,                                                                   \
                  .extra_layers = true,                                                             \
                  .experts = EXPERTS_GROUPS,                                                        \
-                 .route_bias = bias,                                                               \
-                 .read_only = true},                                                               \
+                 .route_bias = bias},                                                              \
         .interleaved = true                                                                        \
     }
 
@@ -72,8 +71,7 @@ static const struct gguf_arch minicpm3 = {.arch = {.name = "minicpm3",
                                                    .latent = true,
                                                    .derived_value = true,
                                                    .depth_scales = true,
-                                                   .rope_factors = true,
-                                                   .read_only = true},
+                                                   .rope_factors = true},
                                           .interleaved = false};
 
 static const struct gguf_arch rows[2][2] = {{ROW(0, 0), ROW(0, 1)}, {ROW(1, 0), ROW(1, 1)}};
@@ -100,6 +98,13 @@ const struct gguf_arch *config_gguf_latent_row(const char *name, const struct gg
     bool whole = has_tensor(g, ".attn_kv_b.weight");
     bool bias = has_tensor(g, ".exp_probs_b.bias");
     return &rows[whole][bias];
+}
+
+const struct gguf_arch *config_gguf_latent_for(const struct model_config *mc)
+{
+    if (!mc->arch->latent)
+        return NULL;
+    return mc->arch->depth_scales ? &minicpm3 : &rows[0][mc->arch->route_bias];
 }
 
 /* The size that a key of older files has under another name. */
@@ -141,7 +146,7 @@ enum status config_gguf_latent(struct model_config *mc, const struct meta *m)
     return expect(m, "attention.value_length", mc->kv_rank);
 }
 
-void config_gguf_depth_scales(struct model_config *mc)
+void gguf_arch_depth_scales(struct model_config *mc)
 {
     mc->embed_scale = 12;
     mc->residual_scale = 1.4 / sqrt(mc->n_layers);

@@ -76,9 +76,6 @@ static enum status read_positions(struct model_config *mc, const struct meta *m)
 
 enum status config_gguf_mamba(struct model_config *mc, const struct meta *m)
 {
-    static const char *const needed[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
-                                         "ssm.time_step_rank", "ssm.inner_size"};
-    int32_t inner = 0;
     mc->dt_max = (double)INFINITY;
     mc->state_norm = !mc->arch->beside || gguf_find_tensor(m->g, "blk.0.ssm_norm.weight") != NULL;
     if (mc->arch->beside)
@@ -86,20 +83,7 @@ enum status config_gguf_mamba(struct model_config *mc, const struct meta *m)
     TRY(read_positions(mc, m));
     if (!model_n_delta(mc))
         return config_delta_check(mc);
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        TRY(meta_need(m, needed[i]));
-    TRY(meta_i32(m, "ssm.conv_kernel", 2, DELTA_TAPS, &mc->delta_taps));
-    TRY(meta_i32(m, "ssm.state_size", 1, DELTA_HEAD, &mc->d_delta_k));
-    TRY(meta_i32(m, "ssm.group_count", 1, DELTA_HEADS, &mc->n_delta_k));
-    TRY(meta_i32(m, "ssm.time_step_rank", 1, DELTA_HEADS, &mc->n_delta_v)); /* the heads */
-    TRY(meta_i32(m, "ssm.inner_size", 1, DELTA_HEADS * DELTA_HEAD, &inner));
-    if (mc->n_delta_v % mc->n_delta_k)
-        FAIL(ST_RANGE, "gguf: %s %d is no multiple of ssm.group_count %d",
-             meta_key(m, "ssm.time_step_rank").text, mc->n_delta_v, mc->n_delta_k);
-    mc->d_delta_v = inner / mc->n_delta_v;
-    if (inner % mc->n_delta_v || mc->d_delta_v > DELTA_HEAD)
-        FAIL(ST_RANGE, "gguf: %s %d are no %d heads of up to %d elements",
-             meta_key(m, "ssm.inner_size").text, inner, mc->n_delta_v, DELTA_HEAD);
+    TRY(config_gguf_states(mc, m));
     for (int32_t i = 0; i < mc->n_layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.ssm_conv1d.bias", i);

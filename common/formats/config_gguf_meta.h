@@ -30,11 +30,14 @@ bool meta_is(struct gguf_str s, const char *text);
 const struct gguf_arch *config_gguf_latent_row(const char *name, const struct gguf *g);
 MUST_CHECK enum status config_gguf_latent(struct model_config *mc, const struct meta *m);
 MUST_CHECK enum status config_gguf_latent_scale(struct model_config *mc, const struct meta *m);
-/* The factors of MiniCPM3-4B, which llama.cpp takes for every file of minicpm3; needs the sizes. */
-void config_gguf_depth_scales(struct model_config *mc);
+/* The row as which a model with latent attention is written; NULL: it has none. */
+const struct gguf_arch *config_gguf_latent_for(const struct model_config *mc);
 
 /* Which layers are gated delta nets, and their sizes; needs n_layers. */
 MUST_CHECK enum status config_gguf_delta(struct model_config *mc, const struct meta *m);
+
+/* Sizes of the states of delta nets and of Mamba-2, which have the same keys. */
+MUST_CHECK enum status config_gguf_states(struct model_config *mc, const struct meta *m);
 
 /* Mamba-2: n_kv and which layers they are, needs n_layers; then their sizes, and which layers have no RoPE. */
 MUST_CHECK enum status config_gguf_mamba_layers(struct model_config *mc, const struct meta *m);
@@ -42,8 +45,20 @@ MUST_CHECK enum status config_gguf_mamba_layers(struct model_config *mc, const s
 MUST_CHECK enum status config_gguf_blocks(struct model_config *mc, const struct meta *m);
 MUST_CHECK enum status config_gguf_mamba(struct model_config *mc, const struct meta *m);
 
+/* The layers' inputs, the layers that share keys and values, and the feed-forward's widths; needs n_layers, vocab and
+ * windowed. */
+MUST_CHECK enum status config_gguf_inputs(struct model_config *mc, const struct meta *m);
+/* These, and several residual streams; needs the same. */
+MUST_CHECK enum status config_gguf_streams(struct model_config *mc, const struct meta *m);
+
 /* Heads of global layers; needs n_layers, n_q and windowed. */
 MUST_CHECK enum status config_gguf_global(struct model_config *mc, const struct meta *m);
+
+/* Llama 4: needs nope, rope and the experts; what llama.cpp takes for every file, which says none of it: chunks of 8,192
+ * positions in the layers with RoPE, the factor on q in the others, and norms of q and k unless there are 128 experts. */
+void config_gguf_chunks(struct model_config *mc);
+/* interleave_moe_layer_step must agree with `sparse`. */
+MUST_CHECK enum status config_gguf_step(const struct model_config *mc, const struct meta *m);
 
 /* Granite 4, also under the architecture granite: without experts the shared one's width is that of the feed-forward. */
 bool config_gguf_shared_width(const struct arch *a);

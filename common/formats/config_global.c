@@ -59,8 +59,8 @@ static enum status read_layers(struct model_config *mc, const cJSON *layers)
     return ST_OK;
 }
 
-/* The inputs of each layer, which transformers takes where nothing is said. */
-static enum status read_inputs(struct model_config *mc, const cJSON *root)
+/* transformers takes them where nothing is said. */
+enum status config_inputs_read(struct model_config *mc, const cJSON *root)
 {
     int32_t vocab = 262144;
     mc->d_input = 256;
@@ -68,7 +68,8 @@ static enum status read_inputs(struct model_config *mc, const cJSON *root)
         mc->d_input = 0;
     TRY(json_i32(root, "hidden_size_per_layer_input", 0, 1 << 16, &mc->d_input));
     TRY(json_i32(root, "vocab_size_per_layer_input", 1, 1 << 24, &vocab));
-    if (mc->d_input && vocab != mc->vocab)
+    mc->input_vocab = mc->d_input ? vocab : 0;
+    if (mc->d_input && (vocab > mc->vocab || (mc->arch->global_heads && vocab != mc->vocab)))
         FAIL(ST_UNSUPPORTED,
              "vocab_size_per_layer_input = %d is not supported beside vocab_size = %d", vocab,
              mc->vocab);
@@ -76,14 +77,25 @@ static enum status read_inputs(struct model_config *mc, const cJSON *root)
 }
 
 /* The last layers read the keys and values of the last one of their kind before them. */
-static enum status read_shared(struct model_config *mc, const cJSON *root)
+enum status config_kv_shared_read(struct model_config *mc, const cJSON *root, int32_t n_shared)
+{
+    mc->n_kv_shared = n_shared;
+    TRY(json_i32(root, "num_kv_shared_layers", 0, mc->n_layers - 1, &mc->n_kv_shared));
+    if (mc->n_kv_shared >= mc->n_layers)
+        FAIL(ST_RANGE,
+             "num_kv_shared_layers is not said: %d layers cannot share those of others, of which "
+             "%d are",
+             n_shared, mc->n_layers);
+    return config_kv_shared_check(mc, "num_kv_shared_layers");
+}
+
+static enum status read_wide(struct model_config *mc, const cJSON *root)
 {
     bool wide = false;
-    TRY(json_i32(root, "num_kv_shared_layers", 0, mc->n_layers - 1, &mc->n_kv_shared));
     TRY(json_bool(root, "use_double_wide_mlp", &wide));
     if (wide && mc->n_kv_shared)
         mc->wide_ffn = 2 * mc->ffn;
-    return config_kv_shared_check(mc, "num_kv_shared_layers");
+    return ST_OK;
 }
 
 enum status config_kv_shared_check(const struct model_config *mc, const char *key)
@@ -101,8 +113,9 @@ enum status config_global_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *layers = json_member(root, "per_layer_config");
     mc->windowed[mc->n_layers - 1] = false; /* whatever layer_types says, as in transformers */
-    TRY(read_inputs(mc, root));
-    TRY(read_shared(mc, root));
+    TRY(config_inputs_read(mc, root));
+    TRY(config_kv_shared_read(mc, root, 0));
+    TRY(read_wide(mc, root));
     mc->global_d_head = 512;
     mc->global_n_kv = mc->n_kv;
     TRY(json_bool(root, "attention_k_eq_v", &mc->k_eq_v));

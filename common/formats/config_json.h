@@ -55,11 +55,30 @@ MUST_CHECK enum status config_blocks_check(const struct model_config *mc, const 
 /* The same of Mamba-2, and which layers have RoPE. */
 MUST_CHECK enum status config_mamba_read(struct model_config *mc, const struct cJSON *root);
 
+/* Llama 4: the layers that see their chunk alone and the factor on q, needs nope and rope; of the experts all but the numbers
+ * that num_local_experts and num_experts_per_tok say, needs ffn. */
+MUST_CHECK enum status config_chunks_read(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_step_read(struct model_config *mc, const struct cJSON *root);
+
 /* Heads of global layers, and what Gemma 4 has in other sizes alone; for the architectures that have them.
  * Needs n_kv, d_head and windowed. */
 MUST_CHECK enum status config_global_read(struct model_config *mc, const struct cJSON *root);
 /* Has each layer that shares keys and values one of its kind to share with?  key: that said n_kv_shared. */
 MUST_CHECK enum status config_kv_shared_check(const struct model_config *mc, const char *key);
+
+/* The inputs of each layer, and the last layers that read keys and values of others, n_shared of them where the file does
+ * not say it.  Needs vocab, n_layers and windowed. */
+MUST_CHECK enum status config_inputs_read(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_kv_shared_read(struct model_config *mc, const struct cJSON *root,
+                                             int32_t n_shared);
+
+/* The greatest size of a gate_cut, in deviations. */
+#define MAX_GATE_CUT 4.0
+/* Several residual streams, of the architectures that have them: their number, LAuReL, the cuts of gates, the
+ * feed-forward's width and the two above.  Needs the same and hidden. */
+MUST_CHECK enum status config_streams_read(struct model_config *mc, const struct cJSON *root);
+/* Bounds that hold whatever the source; ST_RANGE names the field. */
+MUST_CHECK enum status config_streams_check(const struct model_config *mc);
 
 /* YaRN stretches the original context by its factor, and published configurations leave
  * max_position_embeddings at the original length. */

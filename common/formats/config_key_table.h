@@ -24,6 +24,9 @@ enum key_use {
     READ_CAPS,
     READ_FINAL_CAP,
     READ_GLOBAL,
+    READ_INPUTS,  /* of the layers, and the layers that share keys and values */
+    READ_STREAMS, /* Gemma 3n */
+    READ_SCALAR,
     READ_LOCAL_ROPE,
     READ_PARTIAL,
     READ_CODE,
@@ -40,6 +43,8 @@ enum key_use {
     READ_MULTIPLIERS,
     READ_DEPTH_SCALES,
     READ_NOPE,
+    READ_CHUNKS,
+    READ_EXPERTS_STEP,
     READ_NORM_TOPK,
     READ_GROUPS,
     READ_LIMITED,

@@ -30,7 +30,7 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_MLP_BIAS:
         return arch->mlp_bias_option;
     case READ_WINDOW:
-        return arch->window != WINDOW_NONE;
+        return arch->window != WINDOW_NONE && arch->window != WINDOW_CHUNK;
     case READ_BY_LAYER:
         return arch->window == WINDOW_BY_LAYER || arch->window == WINDOW_USE ||
                arch->window == WINDOW_EVEN;
@@ -47,7 +47,8 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_NORM_TOPK:
         return arch->experts != EXPERTS_NONE && arch->experts != EXPERTS_MIXTRAL &&
                arch->experts != EXPERTS_METHOD && arch->experts != EXPERTS_SHARED &&
-               arch->experts != EXPERTS_BESIDE && arch->experts != EXPERTS_OPTION;
+               arch->experts != EXPERTS_BESIDE && arch->experts != EXPERTS_OPTION &&
+               arch->experts != EXPERTS_STEP;
     case READ_FIRST_DENSE:
         return arch->experts == EXPERTS_GROUPS || arch->experts == EXPERTS_METHOD;
     case READ_GROUPS:
@@ -68,13 +69,20 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
     case READ_EXTRA_LAYERS:
         return arch->extra_layers || arch->one_part;
     case READ_PATTERN:
-        return arch->window == WINDOW_PATTERN && arch->default_pattern > 0 && !arch->global_heads;
+        return arch->window == WINDOW_PATTERN && arch->default_pattern > 0 && !arch->global_heads &&
+               !arch->streams;
     case READ_CAPS:
         return arch->soft_caps;
     case READ_FINAL_CAP:
         return arch->soft_caps || arch->final_cap;
     case READ_GLOBAL:
         return arch->global_heads;
+    case READ_INPUTS:
+        return arch->global_heads || arch->streams;
+    case READ_STREAMS:
+        return arch->streams;
+    case READ_SCALAR:
+        return arch->soft_caps || arch->streams;
     case READ_LOCAL_ROPE:
         return arch->local_rope && !arch->needs_rope;
     case READ_PARTIAL:
@@ -103,6 +111,10 @@ static bool is_read(const struct key_row *row, const struct arch *arch)
         return arch->depth_scales;
     case READ_NOPE:
         return arch->nope == NOPE_LISTED;
+    case READ_CHUNKS:
+        return arch->window == WINDOW_CHUNK;
+    case READ_EXPERTS_STEP:
+        return arch->experts == EXPERTS_STEP;
     case READ_CODE:
         return arch->own_code;
     case READ_O_BIAS:
@@ -147,7 +159,7 @@ static enum status refuse_quantization(const cJSON *config, const struct arch *a
     if (arch && arch->expert_bias && cJSON_IsString(method) &&
         strcmp(method->valuestring, "mxfp4") == 0)
         return ST_OK;
-    if (arch && config_quant_known(config))
+    if (config_quant_known(config))
         return ST_OK;
     FAIL(ST_UNSUPPORTED,
          "quantization_config: weights of the method \"%.60s\" are not supported (fp8, "
@@ -164,9 +176,9 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
     case SAYS_QK_NORM:
         return arch->qk_norm ? "true" : "false";
     case SAYS_SCORES:
-        return arch->experts == EXPERTS_NONE ? NULL
-               : arch->route_bias            ? "\"sigmoid\""
-                                             : "\"softmax\"";
+        return arch->experts == EXPERTS_NONE                       ? NULL
+               : arch->route_bias || arch->experts == EXPERTS_STEP ? "\"sigmoid\""
+                                                                   : "\"softmax\"";
     case SAYS_TEXT_IS_CAUSAL: /* "vision": between the tokens of an image alone */
         return arch->global_heads ? "\"vision\"" : row->harmless;
     case SAYS_OUTPUT_GATE:
@@ -179,8 +191,8 @@ static const char *said_by(const struct key_row *row, const struct arch *arch)
         return arch->wide_qk_norm ? "\"per_layer\"" : NULL;
     case READ_METHOD:
         return arch->route_bias ? "\"noaux_tc\"" : NULL;
-    case READ_NORM_TOPK: /* the class of DeepSeek-V2 does not renormalise */
-        return arch->experts == EXPERTS_METHOD ? "false" : NULL;
+    case READ_NORM_TOPK: /* the classes of DeepSeek-V2 and Llama 4 do not renormalise */
+        return arch->experts == EXPERTS_METHOD || arch->experts == EXPERTS_STEP ? "false" : NULL;
     case SAYS_QKV_BIAS:
         return arch->qkv_bias ? "true" : "false";
     case SAYS_PARALLEL:
@@ -295,6 +307,7 @@ static bool of_wrapper(const char *key)
         "eoa_token_id",
         "eoa_token_index",
         "vision_soft_tokens_per_image",
+        "audio_soft_tokens_per_image",
         "vision_start_token_id",
         "vision_end_token_id",
     };
@@ -316,8 +329,10 @@ enum status config_wrapper_check(const cJSON *root, const char *arch)
         if (cJSON_IsNull(item) || of_wrapper(item->string) ||
             (row && row->use == READ_NEVER && row->harmless && strcmp(row->harmless, value) == 0))
             continue;
-        if (strcmp(item->string, "quantization_config") == 0)
-            return refuse_quantization(item, NULL);
+        if (strcmp(item->string, "quantization_config") == 0) {
+            TRY(refuse_quantization(item, NULL));
+            continue;
+        }
         FAIL(ST_UNSUPPORTED, "%.100s is not understood for %s, and it may change the result",
              item->string, arch);
     }

@@ -58,9 +58,18 @@ static enum status read_fp8(struct model_config *mc, const cJSON *config)
     return config_fp8_block(mc, config, "weight_block_size");
 }
 
-enum status config_quant_read(struct model_config *mc, const cJSON *root)
+enum status config_quant_read(struct model_config *mc, const cJSON *outer, const cJSON *text)
 {
-    const cJSON *config = json_member(root, "quantization_config");
+    const cJSON *own = json_member(text, "quantization_config"),
+                *config = own ? own : json_member(outer, "quantization_config");
     const struct method *method = config ? method_of(config) : NULL;
-    return method ? method->read(mc, config) : ST_OK;
+    if (!method)
+        return ST_OK;
+    bool transposed = mc->n_experts && mc->arch->tensor[TN_EXPERT_DOWN].fused == TRANSPOSED;
+    if (transposed)
+        FAIL(ST_UNSUPPORTED,
+             "quantization_config: experts of %s with weights of the method \"%s\" are not "
+             "supported",
+             mc->arch->name, method->name);
+    return method->read(mc, config);
 }

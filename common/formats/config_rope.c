@@ -236,6 +236,7 @@ static enum status read_scaling(struct rope_config *rope, const struct arch *arc
     TRY(json_double(obj, "original_max_position_embeddings", 1, 1e9, &rope->original_ctx));
     TRY(json_double(root, "original_max_position_embeddings", 1, 1e9, &rope->original_ctx));
     TRY(json_double(obj, "llama_4_scaling_beta", 0, 1e3, &rope->q_beta));
+    rope->q_floor = rope->original_ctx;
     if (rope->type == ROPE_YARN)
         return read_yarn(rope, obj, max_ctx);
     if (rope->type == ROPE_LONGROPE)
@@ -244,8 +245,8 @@ static enum status read_scaling(struct rope_config *rope, const struct arch *arc
     TRY(json_need(obj, "high_freq_factor"));
     TRY(json_double(obj, "low_freq_factor", 1e-3, 1e6, &rope->low_freq_factor));
     TRY(json_double(obj, "high_freq_factor", 1e-3, 1e6, &rope->high_freq_factor));
-    if (rope->high_freq_factor <= rope->low_freq_factor)
-        FAIL(ST_RANGE, "%s: high_freq_factor %g must be greater than low_freq_factor %g", where,
+    if (rope->high_freq_factor < rope->low_freq_factor)
+        FAIL(ST_RANGE, "%s: high_freq_factor %g must not be less than low_freq_factor %g", where,
              rope->high_freq_factor, rope->low_freq_factor);
     return ST_OK;
 }
@@ -287,6 +288,25 @@ static enum status read_both(struct model_config *mc, const cJSON *root, const c
                   : read_one(&mc->rope, mc, root, scaling, "rope_scaling");
 }
 
+/* How the pairs are divided among the three positions of an image: a text does not need it. */
+static enum status read_sections(struct model_config *mc, const cJSON *obj)
+{
+    const cJSON *list = json_member(obj, "mrope_section"), *item;
+    int n = 0;
+    if (!mc->arch->mrope_text || !list)
+        return ST_OK;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != ARRAY_LEN(mc->mrope_section))
+        FAIL(ST_FORMAT, "mrope_section must be a list of 3 numbers");
+    cJSON_ArrayForEach(item, list)
+    {
+        uint64_t pairs;
+        if (!json_is_u53(item, &pairs) || pairs > MAX_ROPE_PAIRS)
+            FAIL(ST_RANGE, "mrope_section[%d] is no number of up to %d pairs", n, MAX_ROPE_PAIRS);
+        mc->mrope_section[n++] = (int32_t)pairs;
+    }
+    return ST_OK;
+}
+
 enum status config_rope_read(struct model_config *mc, const cJSON *root)
 {
     const cJSON *scaling = json_member(root, "rope_scaling");
@@ -299,6 +319,7 @@ enum status config_rope_read(struct model_config *mc, const cJSON *root)
     TRY(json_double(root, "rope_theta", 1.01, 1e12, &mc->rope.theta));
     if (params && !cJSON_IsObject(params))
         FAIL(ST_FORMAT, "rope_parameters must be an object");
+    TRY(read_sections(mc, params ? params : scaling));
     if (mc->arch->local_rope)
         return read_both(mc, root, params, scaling);
     return read_one(&mc->rope, mc, root, params ? params : scaling,

@@ -28,14 +28,19 @@ add_library(ingot_formats STATIC
   formats/config_delta.c
   formats/config_mamba.c
   formats/config_global.c
+  formats/config_streams.c
   formats/config_latent.c
+  formats/config_llama4.c
   formats/config_gguf.c
   formats/config_gguf_experts.c
   formats/config_gguf_latent.c
+  formats/config_gguf_llama4.c
   formats/config_gguf_delta.c
   formats/config_gguf_mamba.c
   formats/config_gguf_global.c
+  formats/config_gguf_streams.c
   formats/config_gguf_meta.c
+  formats/config_gguf_write.c
   formats/config_gguf_arch.c
   formats/safetensors_index.c
   formats/config_load.c

@@ -241,8 +241,7 @@ static const struct arch archs[] = {
      .mlp_bias_option = true,
      .own_code = true,
      .tied = true,
-     .default_eps = 1e-5,
-     .read_only = true},
+     .default_eps = 1e-5},
     {.name = "Glm4ForCausalLM",
      .model_type = "glm4",
      .tensor = glm4_tensors,
@@ -344,10 +343,6 @@ static const struct refusal {
     const char *name, *why;
 } refusals[] = {
     {"DeepseekForCausalLM", "of DeepSeek's models those from V2 on are"},
-    {"Gemma3nForCausalLM", "it has embeddings in each layer and several residual streams"},
-    {"Gemma3nForConditionalGeneration",
-     "it has embeddings in each layer and several residual streams"},
-    {"gemma3n", "it has embeddings in each layer and several residual streams"},
     {"deepseek", "of DeepSeek's models those from V2 on are"},
     /* classes, then their architectures in GGUF */
     {"MambaForCausalLM", "Mamba's first form is not read; Mamba-2 is, beside attention"},
@@ -360,8 +355,6 @@ static const struct refusal {
     {"Lfm2ForCausalLM", "its layers of short convolutions are not computed"},
     {"Lfm2MoeForCausalLM", "its layers of short convolutions are not computed"},
     {"RwkvForCausalLM", "it has no layer with attention"},
-    {"Llama4ForCausalLM", "its attention in chunks of the context is not computed"},
-    {"Llama4ForConditionalGeneration", "its attention in chunks of the context is not computed"},
     {"mamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
     {"jamba", "Mamba's first form is not read; Mamba-2 is, beside attention"},
     {"plamo2", "Mamba's first form is not read; Mamba-2 is, beside attention"},
@@ -370,7 +363,6 @@ static const struct refusal {
     {"lfm2moe", "its layers of short convolutions are not computed"},
     {"rwkv6", "it has no layer with attention"},
     {"rwkv7", "it has no layer with attention"},
-    {"llama4", "its attention in chunks of the context is not computed"},
 };
 
 const char *arch_refusal(const char *name)
@@ -458,8 +450,9 @@ const struct arch *arch_of_type(const char *model_type)
 /* Multi-modal classes whose text part is served. */
 static const char *const wrappers[] = {
     "Mistral3ForConditionalGeneration", "Gemma3ForConditionalGeneration",
-    "Gemma4ForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
-    "Qwen3_5MoeForConditionalGeneration"};
+    "Gemma3nForConditionalGeneration",  "Gemma4ForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration",  "Qwen3_5MoeForConditionalGeneration",
+    "Llama4ForConditionalGeneration"};
 
 bool arch_is_wrapper(const char *name)
 {

@@ -16,6 +16,8 @@ void model_config_init(struct model_config *mc)
     mc->route_scale = 1;
     mc->dtype = DT_N;
     mc->bos_id = mc->pad_id = -1;
+    for (int32_t i = 0; i < MAX_LAYERS; i++)
+        mc->gate_cut[i] = -INFINITY;
     mc->embed_scale = mc->residual_scale = mc->logit_scale = 1;
     mc->factors = (struct layer_factors){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     mc->rope = mc->local_rope = (struct rope_config){.theta = 10000,
@@ -100,7 +102,8 @@ static enum status read_ffn(struct model_config *mc, const cJSON *root)
         mc->ffn = names->ffn_default * mc->hidden;
     else if (mc->arch->experts != EXPERTS_SHARED && mc->arch->experts != EXPERTS_OPTION)
         TRY(json_need(root, names->ffn));
-    return json_i32(root, names->ffn, 1, big, &mc->ffn);
+    return mc->arch->streams ? ST_OK /* see config_streams_read */
+                             : json_i32(root, names->ffn, 1, big, &mc->ffn);
 }
 
 /* A learned vector for each position, where the class has them. */
@@ -215,7 +218,8 @@ static enum status read_nope(struct model_config *mc, const cJSON *root)
     TRY(json_i32(root, "no_rope_layer_interval", 1, 1 << 20, &interval));
     for (int32_t k = 0; k < mc->n_layers; k++)
         mc->nope[k] = (k + 1) % interval == 0;
-    if (!list)
+    bool empty = mc->arch->window == WINDOW_CHUNK && cJSON_IsArray(list) && !list->child;
+    if (!list || empty) /* Llama 4's class takes an empty list for none */
         return ST_OK;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != mc->n_layers)
         FAIL(ST_FORMAT, "no_rope_layers must be a list of num_hidden_layers (%d) numbers",
@@ -246,6 +250,8 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
         mc->embed_scale = sqrt(mc->hidden);
     if (a->unit_scores)
         mc->attn_scale = 1;
+    if (!cJSON_HasObjectItem(root, "final_logit_softcapping"))
+        mc->logit_cap = a->default_logit_cap;
     if (a->final_cap)
         return json_double(root, "final_logit_softcapping", 1e-3, 1e6, &mc->logit_cap);
     if (!a->soft_caps)
@@ -254,8 +260,6 @@ static enum status read_scales(struct model_config *mc, const cJSON *root)
     mc->attn_scale = 1 / sqrt(scalar);
     if (!cJSON_HasObjectItem(root, "attn_logit_softcapping"))
         mc->attn_cap = a->default_attn_cap;
-    if (!cJSON_HasObjectItem(root, "final_logit_softcapping"))
-        mc->logit_cap = a->default_logit_cap;
     if (a->default_attn_cap > 0) /* elsewhere transformers reads it without effect */
         TRY(json_double(root, "attn_logit_softcapping", 1e-3, 1e6, &mc->attn_cap));
     if (mc->wrapped) /* nor does the multi-modal class cap its logits */
@@ -332,7 +336,7 @@ static enum status read_window(struct model_config *mc, const cJSON *root)
         use = false;
     if (mc->arch->window == WINDOW_PATTERN) {
         pattern = mc->arch->default_pattern;
-        bool said = pattern && !mc->arch->global_heads;
+        bool said = pattern && !mc->arch->global_heads && !mc->arch->streams;
         if (said)
             TRY(json_i32(root, "_sliding_window_pattern", use, 1 << 20, &pattern));
         /* a text such as "LLLG" stands beside layer_types, which are the same */
@@ -547,24 +551,29 @@ static enum status read_config(struct model_config *mc, const cJSON *outer)
     TRY(read_eps(mc, root));
     TRY(read_act(mc, root));
     TRY(config_experts_read(mc, root));
-    TRY(config_quant_read(mc, root));
+    TRY(config_quant_read(mc, outer, root));
     TRY(read_biases(mc, root));
     TRY(read_scales(mc, root));
     mc->tied = mc->arch->tied;
     TRY(json_bool(root, "tie_word_embeddings", &mc->tied));
     if (mc->arch->parallel_option)
         TRY(json_bool(root, "use_parallel_residual", &mc->parallel));
-    TRY(mc->arch->mamba   ? config_mamba_read(mc, root)
-        : mc->arch->delta ? config_delta_read(mc, root)
-                          : read_window(mc, root));
+    if (mc->arch->window != WINDOW_CHUNK)
+        TRY(mc->arch->mamba   ? config_mamba_read(mc, root)
+            : mc->arch->delta ? config_delta_read(mc, root)
+                              : read_window(mc, root));
     if (mc->arch->global_heads)
         TRY(config_global_read(mc, root));
+    if (mc->arch->streams)
+        TRY(config_streams_read(mc, root));
     if (!mc->n_positions && !mc->arch->one_part)
         TRY(config_rope_read(mc, root));
     if (mc->arch->latent)
         TRY(config_latent_scale(mc, root));
     config_stretch_context(mc);
     TRY(read_nope(mc, root));
+    if (mc->arch->window == WINDOW_CHUNK)
+        TRY(config_chunks_read(mc, root));
     TRY(read_dtype(mc, root, "torch_dtype"));
     TRY(read_dtype(mc, root, "dtype"));
     TRY(read_ids(mc, outer, root));

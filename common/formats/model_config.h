@@ -17,7 +17,7 @@
 #include "common/plan.h"
 #include "common/status.h"
 
-enum { MAX_LAYERS = 512, MAX_ROPE_PAIRS = 256 };
+enum { MAX_LAYERS = 512, MAX_ROPE_PAIRS = 256, MAX_STREAMS = 8 };
 
 /* GELU: the erf form; RELU2: the square of ReLU */
 enum model_act { MODEL_SILU, MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU, MODEL_RELU2 };
@@ -59,9 +59,14 @@ enum axis {
     AX_GLOBAL_KV,    /* global_n_kv global_d_head, cut as AX_KV */
     AX_GLOBAL_DHEAD, /* global_d_head */
     /* of the inputs that each layer has of its own (Gemma 4 E2B) */
-    AX_INPUT,    /* d_input: of one layer */
-    AX_INPUTS,   /* n_layers d_input */
-    AX_WIDE_FFN, /* wide_ffn, cut by columns */
+    AX_INPUT,       /* d_input: of one layer */
+    AX_INPUTS,      /* n_layers d_input */
+    AX_WIDE_FFN,    /* wide_ffn, cut by columns */
+    AX_INPUT_VOCAB, /* input_vocab, cut by rows */
+    /* of several residual streams (Gemma 3n) */
+    AX_STREAMS,      /* n_streams */
+    AX_STREAM_PAIRS, /* n_streams n_streams */
+    AX_LAUREL,       /* laurel_rank */
 };
 
 enum { REL_BUCKETS = 32 }; /* kinds of distances between a token and a key */
@@ -72,10 +77,22 @@ enum tensor_id {
     TN_POSITIONS, /* added by the token's position, in place of RoPE */
     TN_REL_BIAS, /* [REL_BUCKETS, Hq]: added to the scores of all layers by the key's distance (rel_bias.h) */
     /* The layers' own inputs: the norm of a product with the embedding, and a row of a table. */
-    TN_INPUT_EMBED, /* [V, L d_input] */
+    TN_INPUT_EMBED, /* [input_vocab, L d_input] */
     TN_INPUT_PROJ,  /* [L d_input, D] */
     TN_INPUT_PROJ_NORM,
+    TN_STREAM_IN,  /* of each residual stream but the first [D, D]: of the embedding */
     TN_EMBED_NORM, /* of encoders: of the sum of these */
+    /* AltUp: the norm and the matrix that give the numbers from which each layer makes the coefficients of its
+     * prediction and of its correction; the factors of the active stream, before the layer's input */
+    TN_STREAM_NORM,
+    TN_STREAM_ROUTER,  /* [n_streams, D] */
+    TN_STREAM_PREDICT, /* [n_streams n_streams, n_streams] */
+    TN_STREAM_CORRECT, /* [n_streams, n_streams] */
+    TN_STREAM_SCALE,   /* [D] */
+    /* LAuReL: a product of two matrices beside attention, [laurel_rank, D] and [D, laurel_rank] */
+    TN_LAUREL_LEFT,
+    TN_LAUREL_RIGHT,
+    TN_LAUREL_NORM,
     TN_ATTN_NORM,
     TN_Q,
     TN_K,
@@ -142,6 +159,7 @@ enum tensor_id {
     TN_INPUT_OUT,
     TN_INPUT_NORM,
     TN_LAYER_SCALE, /* [1]: factor on the residual stream behind the layer */
+    TN_STREAM_OUT, /* of each residual stream but the first [D, D]: before the mean of all streams */
     TN_FINAL_NORM,
     TN_HEAD,
     TN_N
@@ -154,9 +172,10 @@ enum fused {
     FUSED_GATE_UP, /* gate, up */
     /* [cols, rows]; of all experts [E, cols, rows] */
     TRANSPOSED,
-    TRANSPOSED_QKV,   /* q, k, v side by side: [cols, all rows], biases [all rows] */
-    TRANSPOSED_PAIRS, /* gate and up in turn: [E, cols, 2 rows], biases [E, 2 rows] */
-    EACH_HEAD,        /* a matrix for each query head: [Hq, rows, cols] */
+    TRANSPOSED_QKV,     /* q, k, v side by side: [cols, all rows], biases [all rows] */
+    TRANSPOSED_PAIRS,   /* gate and up in turn: [E, cols, 2 rows], biases [E, 2 rows] */
+    TRANSPOSED_GATE_UP, /* gate, then up: [E, cols, 2 rows] */
+    EACH_HEAD,          /* a matrix for each query head: [Hq, rows, cols] */
     /* of each query head TN_K_B transposed, then TN_V_B: [Hq (d_nope + d_value), kv_rank] */
     FUSED_KV_B,
     /* group after group of rows, see model_row_groups */
@@ -185,6 +204,8 @@ enum window_rule {
     WINDOW_PATTERN,  /* layer_types, or all but each sliding_window_pattern-th layer */
     WINDOW_EVEN,     /* use_sliding_window: layer_types, or layers 0, 2, ... before
                         max_window_layers */
+    WINDOW_CHUNK, /* attention_chunk_size in place of a window: layer_types, or the layers with RoPE; besides
+                        attn_temperature_tuning, floor_scale, attn_scale */
 };
 
 /* Which keys of config.json tell of the experts. */
@@ -203,6 +224,9 @@ enum expert_rule {
                        top_k_experts, moe_intermediate_size; weights renormalised */
     EXPERTS_BLOCKS, /* of arch->one_part: the layers that the list of layers says; n_routed_experts, moe_intermediate_size,
                        moe_shared_expert_intermediate_size, norm_topk_prob, n_group, topk_group, routed_scaling_factor */
+    EXPERTS_STEP, /* moe_layers, or each interleave_moe_layer_step-th layer; the experts and the shared one are of
+                     intermediate_size, other layers of intermediate_size_mlp; an expert's weight is a factor on its
+                     input: the sigmoid of its logit */
     EXPERTS_METHOD, /* the same with topk_method, which says whether there are groups, and without
                        norm_topk_prob */
 };
@@ -256,8 +280,10 @@ struct arch {
     bool qk_norm;
     bool qk_norm_option; /* "use_qk_norm", of which qk_norm is the default */
     bool wide_qk_norm;   /* q_norm and k_norm are over all heads at once */
-    bool layer_norm;     /* norms subtract the mean */
-    bool norm_bias;      /* and have biases */
+    bool
+        unit_qk_norm; /* they have no weights, come behind RoPE, and layers without RoPE have none */
+    bool layer_norm;  /* norms subtract the mean */
+    bool norm_bias;   /* and have biases */
     bool parallel; /* attention and feed-forward read the same stream, and both are added; with one
                       norm, or with one each */
     bool parallel_option; /* "use_parallel_residual", of which parallel is the default */
@@ -296,6 +322,10 @@ struct arch {
      * num_global_key_value_heads, attention_k_eq_v; TN_GLOBAL_Q and those behind it.  Besides
      * num_kv_shared_layers, use_double_wide_mlp, hidden_size_per_layer_input */
     bool global_heads;
+    /* several residual streams: altup_num_inputs, altup_active_idx, altup_correct_scale, laurel_rank,
+     * activation_sparsity_pattern, and intermediate_size may be a list.  Besides num_kv_shared_layers,
+     * hidden_size_per_layer_input */
+    bool streams;
     bool value_norm;     /* values are normed per head, without weights */
     bool layer_scale;    /* TN_LAYER_SCALE */
     bool multipliers;    /* of embedding, attention, residual stream and logits */
@@ -356,7 +386,9 @@ struct rope_config {
     double theta, factor;
     double attention_factor; /* cos and sin are multiplied by it (yarn, longrope; else 1) */
     double original_ctx;     /* llama3, yarn, longrope: positions of the first training */
-    double q_beta; /* q at p is multiplied by 1 + q_beta ln(1 + floor(p / original_ctx)); 0: not */
+    /* q at p is multiplied by 1 + q_beta ln(1 + floor((p + q_first) / q_floor)); q_beta 0: not.  See model_scales_q */
+    double q_beta, q_floor;
+    int32_t q_first;
     double low_freq_factor, high_freq_factor; /* llama3 */
     double beta_fast, beta_slow;              /* yarn */
     bool truncate;                            /* yarn: whole correction borders */
@@ -419,6 +451,14 @@ struct model_config {
     int32_t n_kv_shared; /* the last layers, which read keys and values of others: model_kv_layer */
     int32_t wide_ffn;    /* F of these layers; 0: as the others */
     int32_t d_input;     /* of each layer's own input; 0: there are none */
+    int32_t input_vocab; /* rows of TN_INPUT_EMBED; tokens behind them have the first one */
+    int32_t n_streams;   /* residual streams of AltUp; 0: one, without its tensors */
+    int32_t active_stream; /* that the layers compute */
+    bool scale_active;     /* TN_STREAM_SCALE is used */
+    int32_t laurel_rank;   /* 0: there is none */
+    /* Of the layers' feed-forwards: a gate below the mean of all F plus so many of their deviations counts as 0, and
+     * others lose that; -INFINITY: not so */
+    float gate_cut[MAX_LAYERS];
     int32_t kv_rank, q_rank; /* latent attention: sizes of the latents; 0: there is none */
     int32_t d_nope, d_rope;  /* of its query heads: without and with RoPE */
     int32_t d_value;         /* of its values */
@@ -463,10 +503,11 @@ struct model_config {
     bool nope[MAX_LAYERS];      /* layers without RoPE */
     struct rope_config rope;
     struct rope_config local_rope; /* of the layers with a window, where arch->local_rope */
-    int32_t window;                /* tokens; 0: no layer has one */
-    bool windowed[MAX_LAYERS];     /* which layers use it */
-    enum dtype dtype;              /* of the stored weights, as declared; DT_N: not said */
-    int32_t bos_id;                /* -1: none */
+    int32_t window; /* tokens, or with WINDOW_CHUNK positions of a chunk; 0: no layer has one */
+    bool windowed[MAX_LAYERS]; /* which layers use it */
+    enum dtype dtype;          /* of the stored weights, as declared; DT_N: not said */
+    int32_t mrope_section[3];  /* pairs for each position of an image; 0: not said */
+    int32_t bos_id;            /* -1: none */
     int32_t eos_id[MAX_STOP_IDS], n_eos;
 };
 
@@ -490,10 +531,10 @@ MUST_CHECK enum status model_config_from_gguf(struct model_config *out, const st
  * classes and DeepSeek's own code leave it at the default of their norms. */
 #define LATENT_NORM_EPS 1e-6
 
-/* How a model of that model_type ("llama", "mistral" ...) is written as GGUF; its tensor table has
- * the names there, name is general.architecture.  NULL: it is not. */
-const struct arch *gguf_arch_for(const char *model_type);
-/* The rows of q and k stand as (head, i, half) there. */
+/* How a model is written as GGUF; the architecture's tensor table has the names there, its name is
+ * general.architecture.  ST_UNSUPPORTED: it is not. */
+MUST_CHECK enum status gguf_arch_for(const struct arch **out, const struct model_config *mc);
+/* The rows of q and k stand as (head, i, half) there.  a: of gguf_arch_for. */
 bool gguf_arch_interleaved(const struct arch *a);
 /* What has no key there.  a: of gguf_arch_for.  The factor on q k of the Gemmas (else 0: it is 1 / sqrt(d)), the layers
  * without RoPE, and the activation. */
@@ -502,10 +543,13 @@ bool gguf_arch_nope(const struct arch *a, const struct model_config *mc, int32_t
 enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc);
 /* Are the weights of a token's experts divided by their sum? */
 bool gguf_arch_renormalises(const struct arch *a);
+/* The factors of MiniCPM3-4B, which llama.cpp takes for every file of minicpm3; needs the sizes. */
+void gguf_arch_depth_scales(struct model_config *mc);
 
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
-MUST_CHECK enum status config_quant_read(struct model_config *mc, const struct cJSON *root);
+MUST_CHECK enum status config_quant_read(struct model_config *mc, const struct cJSON *outer,
+                                         const struct cJSON *text);
 /* Its parts for single methods; config: its value. */
 MUST_CHECK enum status config_bnb_read(struct model_config *mc, const struct cJSON *config);
 MUST_CHECK enum status config_modelopt_read(struct model_config *mc, const struct cJSON *config);
@@ -533,7 +577,7 @@ bool arch_is_wrapper(const char *name);
 bool arch_is_classifier(const char *name);
 /* Why an architecture that is known by name is not supported; NULL: nothing is known of it. */
 const char *arch_refusal(const char *name);
-enum { ARCH_NAMES_SIZE = 820 }; /* with what stands around them they fit into an error */
+enum { ARCH_NAMES_SIZE = 870 }; /* with what stands around them they fit into an error */
 /* All that are supported: "LlamaForCausalLM, likewise Mistral, ...; BertModel, ..."  Returns out. */
 const char *arch_names(char out[ARCH_NAMES_SIZE]);
 
@@ -560,6 +604,8 @@ bool model_row_groups(const struct model_config *mc, enum tensor_id id, struct r
 bool model_is_global(const struct model_config *mc, int32_t layer);
 /* The layer whose keys and values it reads: itself, or the last layer of its kind before those that share. */
 int32_t model_kv_layer(const struct model_config *mc, int32_t layer);
+/* Layers with a gate_cut. */
+int32_t model_n_cut(const struct model_config *mc);
 /* Do layers with experts have a dense feed-forward beside them? */
 bool model_has_dense_beside(const struct model_config *mc);
 /* Layers with experts. */
@@ -571,8 +617,12 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
 int32_t model_n_out(const struct model_config *mc);
 /* The RoPE of a layer. */
 const struct rope_config *model_rope(const struct model_config *mc, int32_t layer);
-/* 0: the layer sees everything. */
+/* 0: the layer has none; it sees everything if it has neither. */
 int32_t model_window(const struct model_config *mc, int32_t layer);
+int32_t model_chunk(const struct model_config *mc, int32_t layer);
+/* Has q in this layer the factor of its position, has the layer norms of q and k without weights? */
+bool model_scales_q(const struct model_config *mc, int32_t layer);
+bool model_unit_qk(const struct model_config *mc, int32_t layer);
 
 /* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,
  * eq. 22); 1 where the factor does not stretch. */

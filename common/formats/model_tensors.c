@@ -1,5 +1,7 @@
 /* What follows from a configuration: the sizes of axes, which tensors and biases the model and each of its layers has, and
  * how rows of several tensors are stored in one.  Called by the weight loader, the memory plan and the decoder. */
+#include <math.h>
+
 #include "common/formats/model_config.h"
 
 int64_t model_n_tokens(const struct model_config *mc)
@@ -74,6 +76,14 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->n_layers * mc->d_input;
     case AX_WIDE_FFN:
         return mc->wide_ffn;
+    case AX_INPUT_VOCAB:
+        return mc->input_vocab;
+    case AX_STREAMS:
+        return mc->n_streams;
+    case AX_STREAM_PAIRS:
+        return mc->n_streams * mc->n_streams;
+    case AX_LAUREL:
+        return mc->laurel_rank;
     case AX_ROW:
     case AX_FLAT_ROW:
         return 1;
@@ -190,6 +200,19 @@ static bool of_inputs(enum tensor_id id)
            id == TN_INPUT_GATE || id == TN_INPUT_OUT || id == TN_INPUT_NORM;
 }
 
+static bool of_streams(enum tensor_id id)
+{
+    return id == TN_STREAM_IN || id == TN_STREAM_OUT;
+}
+
+int32_t model_n_cut(const struct model_config *mc)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        n += !isinf(mc->gate_cut[i]);
+    return n;
+}
+
 bool model_has_dense_beside(const struct model_config *mc)
 {
     return mc->n_experts > 0 && mc->arch->experts == EXPERTS_BESIDE;
@@ -241,6 +264,8 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return mc->wide_ffn > 0;
     if (of_inputs(id))
         return mc->d_input > 0;
+    if (of_streams(id))
+        return mc->n_streams > 1;
     if (id == TN_HEAD)
         return !mc->tied && !mc->headless;
     if (id == TN_Q_NORM || id == TN_K_NORM)
@@ -323,6 +348,7 @@ int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32
         *first = id == TN_K ? q : id == TN_V ? q + kv : 0;
         return q + 2 * kv;
     case FUSED_GATE_UP:
+    case TRANSPOSED_GATE_UP:
         *first = id == TN_UP || id == TN_EXPERT_UP || id == TN_SHARED_UP ? own : 0;
         return 2 * own;
     case TRANSPOSED_PAIRS:
@@ -395,7 +421,22 @@ const struct rope_config *model_rope(const struct model_config *mc, int32_t laye
 
 int32_t model_window(const struct model_config *mc, int32_t layer)
 {
-    return mc->windowed[layer] ? mc->window : 0;
+    return mc->windowed[layer] && mc->arch->window != WINDOW_CHUNK ? mc->window : 0;
+}
+
+int32_t model_chunk(const struct model_config *mc, int32_t layer)
+{
+    return mc->windowed[layer] && mc->arch->window == WINDOW_CHUNK ? mc->window : 0;
+}
+
+bool model_scales_q(const struct model_config *mc, int32_t layer)
+{
+    return mc->rope.q_beta != 0 && (mc->arch->window != WINDOW_CHUNK || mc->nope[layer]);
+}
+
+bool model_unit_qk(const struct model_config *mc, int32_t layer)
+{
+    return mc->arch->unit_qk_norm && mc->qk_norm && !mc->nope[layer];
 }
 
 const char *rope_type_name(enum rope_type t)

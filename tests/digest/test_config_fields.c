@@ -10,8 +10,9 @@
 #include "common/mapped_file.h"
 
 /* The committed list of members that change no number. */
-static const char *const silent[] = {"max_ctx", "wrapped", "dtype", "bos_id", "eos_id",  "n_eos",
-                                     "n_mtp",   "mxfp4",   "fp8",   "fp4",    "headless"};
+static const char *const silent[] = {"max_ctx", "wrapped", "dtype",    "bos_id",
+                                     "eos_id",  "n_eos",   "n_mtp",    "mxfp4",
+                                     "fp8",     "fp4",     "headless", "mrope_section"};
 
 static const struct config_field *find(const char *name)
 {

@@ -32,6 +32,8 @@ LONG_PART = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.
 DEEPSEEK = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
 
+LLAMA4 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+          "original_max_position_embeddings": 8192}
 GRANITE4 = {"position_embedding_type": "nope", "attention_multiplier": 0.0078125, "embedding_multiplier": 12,
             "residual_multiplier": 0.22, "logits_scaling": 6, "mamba_d_state": 128, "mamba_d_head": 64, "rms_norm_eps": 1e-5,
             "tie_word_embeddings": True, "init_method": "mup", "normalization_function": "rmsnorm"}
@@ -135,6 +137,8 @@ PACKED = [
     ("mobiuslabsgmbh/Llama-3.1-8B-Instruct-hqq-4bit", "LlamaForCausalLM", "llama", L31_8B,
      {"quant_method": "hqq", "quant_config": {}}, "the method \"hqq\""),
 ]
+GEMMA3N_E2B = {"num_hidden_layers": 30, "intermediate_size": 8192, "num_kv_shared_layers": 10}
+
 ROWS = [
     # repository, class, model_type, options, verdict
     ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "llama",
@@ -199,7 +203,10 @@ ROWS = [
     ("google/gemma-3-1b-it", "Gemma3ForCausalLM", "gemma3_text",
      sizes(1152, 6912, 26, 4, 1, 262144, 32768, head_dim=256, sliding_window=512), "served"),
     ("google/gemma-3-4b-it", "Gemma3ForConditionalGeneration", "gemma3", {}, "served"),
-    ("google/gemma-3n-E4B-it (text)", "Gemma3nForCausalLM", "gemma3n_text", {}, "several residual streams"),
+    ("google/gemma-3n-E4B-it", "Gemma3nForConditionalGeneration", "gemma3n", {}, "served"),
+    ("google/gemma-3n-E4B-it (text)", "Gemma3nForCausalLM", "gemma3n_text", {}, "served"),
+    ("google/gemma-3n-E2B-it", "Gemma3nForConditionalGeneration", "gemma3n", {"text_config": GEMMA3N_E2B}, "served"),
+    ("google/gemma-3n-E2B-it (text)", "Gemma3nForCausalLM", "gemma3n_text", GEMMA3N_E2B, "served"),
     ("google/gemma-4-31B-it (text)", "Gemma4ForCausalLM", "gemma4_text",
      sizes(5376, 21504, 60, 32, 16, 262144, 262144, head_dim=256, global_head_dim=512, num_global_key_value_heads=4,
            attention_k_eq_v=True, sliding_window=1024, final_logit_softcapping=30.0, hidden_size_per_layer_input=0,
@@ -333,6 +340,17 @@ ROWS = [
      {"attn_layer_indices": [9, 18, 27], "attn_rotary_emb": 64, "mamba_d_state": 128, "mamba_d_head": 64,
       "vocab_size": 128256, "rope_theta": 10000}, "served"),
     ("LiquidAI/LFM2-1.2B", "Lfm2ForCausalLM", "lfm2", {}, "class"),
+    ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Llama4ForConditionalGeneration", "llama4",
+     {"text_config": {"max_position_embeddings": 10485760, "rope_parameters": LLAMA4, "bos_token_id": 200000,
+                      "eos_token_id": [200001, 200007, 200008], "pad_token_id": 200018, "for_llm_compressor": False}}, "served"),
+    ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", "Llama4ForConditionalGeneration", "llama4",
+     {"text_config": {"max_position_embeddings": 1048576, "num_local_experts": 128, "interleave_moe_layer_step": 2,
+                      "use_qk_norm": False, "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}}, "served"),
+    ("facebook/MobileLLM-R1-950M", "Llama4ForCausalLM", "llama4_text",
+     sizes(1536, 6144, 22, 24, 6, 128256, 32768, head_dim=64, intermediate_size_mlp=6144, moe_layers=[], num_local_experts=0,
+           num_experts_per_tok=0, interleave_moe_layer_step=0, no_rope_layers=[1] * 22, layer_types=["full_attention"] * 22,
+           attn_temperature_tuning=False, tie_word_embeddings=True,
+           rope_parameters={"rope_type": "default", "rope_theta": 8000000.0}), "served"),
     ("MiniMaxAI/MiniMax-M2", "MiniMaxM2ForCausalLM", "minimax_m2",
      {"rope_parameters": {"rope_type": "default", "rope_theta": 5000000.0}, "rotary_dim": 64,
       "attn_type_list": [1] * 62, "scoring_func": "sigmoid", "use_routing_bias": True, "use_qk_norm": True,

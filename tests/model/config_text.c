@@ -24,6 +24,7 @@ const char *config_base(const char *arch)
                        : strstr(arch, "Cohere2")     ? "cohere2"
                        : strstr(arch, "Starcoder2")  ? "starcoder2"
                        : strstr(arch, "Gemma2")      ? "gemma2"
+                       : strstr(arch, "Gemma3n")     ? "gemma3n_text"
                        : strstr(arch, "Gemma3")      ? "gemma3_text"
                        : strstr(arch, "Gemma4")      ? "gemma4_text"
                        : strstr(arch, "Phi3")        ? "phi3"
@@ -37,6 +38,7 @@ const char *config_base(const char *arch)
                        : strstr(arch, "Glm4")        ? "glm4"
                        : strstr(arch, "Exaone4")     ? "exaone4"
                        : strstr(arch, "Ministral3")  ? "ministral3"
+                       : strstr(arch, LLAMA4)        ? "llama4_text"
                        : strstr(arch, "Llama")       ? "llama"
                        : strstr(arch, "Mistral")     ? "mistral"
                        : strstr(arch, "Mixtral")     ? "mixtral"
@@ -52,6 +54,8 @@ const char *config_base(const char *arch)
               "\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
               "\"partial_rotary_factor\":0.25},\"sliding_attention\":{\"rope_type\":"
               "\"default\",\"rope_theta\":1e4}}"
+        : strstr(arch, "Gemma3n")
+            ? ",\"head_dim\":16,\"vocab_size_per_layer_input\":90,\"num_kv_shared_layers\":0"
         : strstr(arch, BAMBA)
             ? ",\"mamba_n_heads\":8,\"mamba_d_state\":16,\"attn_layer_indices\":[1]"
         : strstr(arch, NEMOTRONH)
@@ -82,6 +86,9 @@ const char *config_base(const char *arch)
         : strstr(arch, "Glm4Moe")  ? ",\"n_routed_experts\":8,"
                                      "\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24"
+        : strstr(arch, LLAMA4)     ? ",\"num_local_experts\":8,\"num_experts_per_tok\":2,"
+                                     "\"intermediate_size_mlp\":160,"
+                                     "\"interleave_moe_layer_step\":2"
         : strstr(arch, "Olmoe")    ? ",\"num_experts\":8,\"num_experts_per_tok\":2"
         : strstr(arch, "Qwen3Moe") ? ",\"num_experts\":8,\"num_experts_per_tok\":2,"
                                      "\"moe_intermediate_size\":24"

@@ -12,11 +12,13 @@
 #define QWEN3MOE "Qwen3MoeForCausalLM"
 #define GEMMA2 "Gemma2ForCausalLM"
 #define GEMMA3 "Gemma3ForCausalLM"
+#define GEMMA3N "Gemma3nForCausalLM"
 #define GEMMA4 "Gemma4ForCausalLM"
 #define GRANITE4 "GraniteMoeHybridForCausalLM"
 #define FALCONH1 "FalconH1ForCausalLM"
 #define BAMBA "BambaForCausalLM"
 #define NEMOTRONH "NemotronHForCausalLM"
+#define LLAMA4 "Llama4ForCausalLM"
 #define PHI3 "Phi3ForCausalLM"
 #define MINISTRAL3 "Ministral3ForCausalLM"
 

@@ -128,6 +128,10 @@ const char *const golden_names[] = {
     "gemma4-inputs-bf16",
     "gemma4-moe",
     "gemma4-moe-bf16",
+    /* of make_gemma3n.py */
+    "gemma3n",
+    "gemma3n-active-bf16",
+    "gemma3n-vision-bf16",
     /* of make_mamba.py */
     "granite-hybrid",
     "granite-hybrid-groups-bf16",
@@ -140,6 +144,12 @@ const char *const golden_names[] = {
     "nemotron-h",
     "nemotron-h-moe",
     "nemotron-h-groups-bf16",
+    /* of make_llama4.py */
+    "llama4",
+    "llama4-vision",
+    "llama4-layers-bf16",
+    "llama4-plain-bf16",
+    "llama4-dense",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -198,6 +198,38 @@ Test(config, gemma4)
     cr_assert(mc.global_d_head == 16 && mc.global_n_kv == 2);
 }
 
+Test(config, gemma3n)
+{
+    struct model_config mc = config_good(GEMMA3N, "{}");
+    cr_assert(mc.tied && mc.act == MODEL_GELU_TANH && mc.attn_scale == 1 && mc.logit_cap == 30);
+    cr_assert(mc.n_streams == 4 && mc.active_stream == 0 && mc.scale_active &&
+              mc.laurel_rank == 64);
+    cr_assert(mc.ffn == 96 && mc.d_input == 256 && mc.input_vocab == 90 && mc.n_kv_shared == 0);
+    cr_assert(windows(&mc) == 15 && model_window(&mc, 0) == 512 && mc.rope.theta == 1e6);
+    cr_assert(mc.local_rope.theta == 1e4 && model_n_cut(&mc) == 0 && mc.global_d_head == 0);
+    mc = config_good(GEMMA3N, "{\"altup_num_inputs\":2,\"altup_active_idx\":1,"
+                              "\"altup_correct_scale\":false,\"laurel_rank\":8,"
+                              "\"altup_coef_clip\":1.5,\"query_pre_attn_scalar\":256,"
+                              "\"intermediate_size\":[96,96,96,96],\"sliding_window\":8,"
+                              "\"final_logit_softcapping\":5,\"rope_local_base_freq\":50.0,"
+                              "\"activation_sparsity_pattern\":[0.95,0.5,0.0,0.25]}");
+    cr_assert(mc.n_streams == 2 && mc.active_stream == 1 && !mc.scale_active &&
+              mc.laurel_rank == 8);
+    cr_assert(mc.ffn == 96 && mc.logit_cap == 5 && mc.local_rope.theta == 50 && mc.window == 8);
+    cr_assert(model_n_cut(&mc) == 3 && isinf(mc.gate_cut[2]) && mc.gate_cut[2] < 0);
+    cr_assert_float_eq(mc.gate_cut[0], 1.6448536f, 1e-6f); /* of the normal distribution */
+    cr_assert_float_eq(mc.gate_cut[1], 0.0f, 1e-7f);
+    cr_assert_float_eq(mc.gate_cut[3], -0.6744898f, 1e-6f);
+    /* without the list the first ten layers of a model of more have the cut */
+    mc = config_good(GEMMA3N, "{\"num_hidden_layers\":12}");
+    cr_assert_float_eq(mc.gate_cut[9], 1.6448536f, 1e-6f);
+    cr_assert(isinf(mc.gate_cut[10]) && windows(&mc) == 0xdef);
+    mc = config_good(GEMMA3N, "{\"num_hidden_layers\":20,\"num_kv_shared_layers\":\"-\"}");
+    cr_assert(mc.n_kv_shared == 15 && model_kv_layer(&mc, 19) == 4 && model_kv_layer(&mc, 18) == 3);
+    mc = config_good(GEMMA3N, "{\"altup_num_inputs\":1,\"final_logit_softcapping\":null}");
+    cr_assert(mc.logit_cap == 0 && !model_has(&mc, TN_STREAM_IN) && model_has(&mc, TN_STREAM_NORM));
+}
+
 Test(config, phi3_and_ministral3)
 {
     static const char *const longrope =
@@ -299,6 +331,9 @@ Test(config, text_part_of_a_multi_modal_model)
     cr_assert_str_eq(mc.arch->name, GEMMA3);
     must(parse_text(&mc, WRAPPED("", ",\"final_logit_softcapping\":2")), "a cap without effect");
     cr_assert_eq(mc.logit_cap, 0);
+    must(parse_text(&mc, WRAPPED(",\"quantization_config\":{\"quant_method\":\"fp8\"}", "")),
+         "quantised beside text_config");
+    cr_assert(mc.fp8);
     static const struct {
         const char *text;
         enum status st;
@@ -306,8 +341,10 @@ Test(config, text_part_of_a_multi_modal_model)
     } rows[] = {
         {WRAPPED(",\"new_key\":1", ""), ST_UNSUPPORTED, "new_key is not understood"},
         {WRAPPED("", ",\"new_key\":1"), ST_UNSUPPORTED, "new_key = 1 is not understood"},
-        {WRAPPED(",\"quantization_config\":{\"quant_method\":\"awq\"}", ""), ST_UNSUPPORTED,
-         "method \"awq\""},
+        {WRAPPED(",\"quantization_config\":{\"quant_method\":\"hqq\"}", ""), ST_UNSUPPORTED,
+         "method \"hqq\""},
+        {WRAPPED(",\"quantization_config\":{\"quant_method\":\"awq\"}", ""), ST_FORMAT,
+         "bits is missing"},
         {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", ST_FORMAT,
          "text_config is missing"},
         {"{\"architectures\":[\"Mistral3ForConditionalGeneration\"],"

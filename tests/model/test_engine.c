@@ -78,6 +78,10 @@ static struct model_row models[] = {
     {"bamba", DT_F32},
     {"nemotron-h-moe", DT_F32},
     {"nemotron-h-groups-bf16", DT_BF16},
+    {"gemma3n", DT_F32},
+    {"gemma3n-active-bf16", DT_I8},
+    {"llama4", DT_F32},
+    {"llama4-layers-bf16", DT_I8},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)

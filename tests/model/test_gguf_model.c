@@ -27,7 +27,7 @@ static bool can_be_gguf(const char *name)
         return false;
     if (mc.fp8 || mc.fp4 != FP4_NONE || mc.ints != INTS_NONE)
         return false;
-    if (mc.arch->delta || mc.arch->names || mc.arch->global_heads)
+    if (mc.arch->delta || mc.arch->names || mc.arch->global_heads || mc.arch->unit_qk_norm)
         return false;          /* make_gguf.c does not write them; test_foreign_gguf.c has files */
     if (mc.arch->depth_scales) /* MiniCPM3-4B's are not in the file */
         return mc.embed_scale == 12 && mc.residual_scale != 1 && mc.logit_scale * mc.hidden == 256;

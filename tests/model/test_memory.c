@@ -173,6 +173,7 @@ Test(memory, a_backend_without_a_feature_says_so)
         {"olmo2", "has no norms over all heads at once, which Olmo2ForCausalLM needs"},
         {"deepseek3", "has no latent attention, which DeepseekV3ForCausalLM needs"},
         {"gemma4", "has no norms of values, which Gemma4ForCausalLM needs"},
+        {"gemma3n", "has no norms of values, which Gemma3nForCausalLM needs"},
         {"minicpm3", "has no latent attention, which MiniCPM3ForCausalLM needs"},
     };
     struct backend *be = counting_backend();
@@ -187,6 +188,42 @@ Test(memory, a_backend_without_a_feature_says_so)
         cr_assert(strstr(status_text(), rows[i].text), "%s", status_text());
         loader_close(ld);
     }
+    real->close(be);
+}
+
+static unsigned lacking; /* a bit of enum backend_feature */
+
+static void all_features_but_one(struct backend *be, struct backend_info *out)
+{
+    real->info(be, out);
+    out->features &= ~lacking;
+}
+
+/* Each feature that Gemma 3n needs is looked for. */
+Test(memory, a_backend_without_one_feature_says_so)
+{
+    static const struct {
+        enum backend_feature feature;
+        const char *text;
+    } rows[] = {
+        {FEATURE_VALUES, "has no norms of values"},
+        {FEATURE_Q_ALONE, "has no layers that share keys and values"},
+        {FEATURE_STREAMS, "has no AltUp"},
+        {FEATURE_LATENT, "has no matrices of residual streams"},
+        {FEATURE_GATE_CUT, "has no gates cut by the statistics of their row"},
+    };
+    struct backend *be = counting_backend();
+    struct loader *ld;
+    struct decoder_memory plan;
+    must(loader_open(&ld, golden_dir("gemma3n")), "gemma3n");
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    counted.info = all_features_but_one;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        lacking = 1U << rows[i].feature;
+        cr_assert_eq(decoder_plan_memory(&plan, loader_config(ld), ld, be, &cfg), ST_UNSUPPORTED);
+        cr_expect(strstr(status_text(), rows[i].text), "%s", status_text());
+    }
+    loader_close(ld);
     real->close(be);
 }
 

@@ -133,6 +133,8 @@ Test(tp, golden_models)
     all_worlds(golden_dir("mixtral"), 4, DT_F32);
     all_worlds(golden_dir("gemma4-values-bf16"), 4, DT_F16); /* heads of two sizes */
     all_worlds(golden_dir("gemma4"), 4, DT_BF16);
+    all_worlds(golden_dir("gemma3n"), 4, DT_BF16); /* gates cut over all ranks */
+    all_worlds(golden_dir("gemma3n-active-bf16"), 4, DT_F32);
     all_worlds(golden_dir("qwen3moe-step"), 4, DT_F32); /* dense and sparse layers */
     all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
 }
@@ -161,6 +163,16 @@ Test(tp, delta_nets)
     all_worlds(path, 4, DT_F32);
     snprintf(path, sizeof path, "%s/../../gguf/qwen3next.gguf", golden_dir("qwen35"));
     all_worlds(path, 4, DT_F32);
+}
+
+/* Chunks of the context, and experts whose weights are factors on their inputs. */
+Test(tp, llama4)
+{
+    char path[1100];
+    all_worlds(golden_dir("llama4"), 4, DT_F32);
+    all_worlds(golden_dir("llama4-layers-bf16"), 4, DT_F16); /* 6 heads on 3 */
+    snprintf(path, sizeof path, "%s/../../gguf/llama4-plain-bf16.gguf", golden_dir("llama4"));
+    all_worlds(path, 4, DT_BF16);
 }
 
 /* Groups of heads whose norm is of several ranks, and heads of whole groups. */

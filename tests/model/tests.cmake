@@ -26,7 +26,7 @@ ingot_test(test_model_plan_is_real ${CMAKE_CURRENT_LIST_DIR}/test_plan_is_real.c
 add_dependencies(test_model_plan_is_real model_plan_rank)
 target_compile_definitions(test_model_plan_is_real PRIVATE PLAN_RANK="$<TARGET_FILE:model_plan_rank>"
   $<$<BOOL:${INGOT_MPI}>:MPIRUN="${MPIEXEC_EXECUTABLE}">)
-foreach(name safetensors config config_refused config_latent config_python load pack_cache)
+foreach(name safetensors config config_refused config_latent config_llama4 config_python load pack_cache)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/config_text.c ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs})
 endforeach()

@@ -21,7 +21,71 @@ struct view view_of(struct backend *be, int32_t rows, int32_t cols, enum dtype t
 static size_t row_bytes(enum dtype t, int32_t cols)
 {
     const struct quant_form *f = quant_form(t);
+    if (is_indexed(t) || has_levels(t))
+        return (size_t)cols;
     return f ? (size_t)cols / (size_t)f->block * (size_t)f->n_bytes : (size_t)cols * dtype_size(t);
+}
+
+static bool has_scales(enum dtype t)
+{
+    return t == DT_E4M3 || is_indexed(t) || has_levels(t);
+}
+
+enum { GROUPS = 5 };
+
+/* Columns of a scale. */
+static int32_t scale_block(enum dtype t)
+{
+    return t == DT_E4M3 ? FP8_BLOCK : t == DT_NVFP4 ? 16 : 64;
+}
+
+static int32_t n_scales(enum dtype t, int32_t cols)
+{
+    return is_indexed(t) ? GROUPS : scale_blocks(scale_block(t), 0, cols);
+}
+
+/* The scales of `rows` rows of tensor i. */
+static void make_scales(struct layer *l, int i, int32_t rows, int32_t cols)
+{
+    size_t n = (size_t)rows * (size_t)n_scales(l->type, cols);
+    float size = l->type == DT_INT8_INDEX   ? 4e-4f
+                 : l->type == DT_INT4_INDEX ? 2e-3f
+                 : l->type == DT_E4M3       ? 0.03f
+                                            : 0.1f;
+    l->scale[i] = malloc(n * sizeof(float));
+    l->min[i] = malloc(n * sizeof(float));
+    l->small[i] = malloc(n);
+    l->index[i] = malloc((size_t)cols * sizeof(uint16_t));
+    for (size_t j = 0; j < n; j++) {
+        l->scale[i][j] = size * (1 + 0.05f * (float)(j * 41 % 83));
+        l->min[i][j] = -0.02f + 0.0004f * (float)(j * 7 % 53);
+        l->small[i][j] = e4m3_of_f32(0.3f + 0.01f * (float)(j * 41 % 83));
+    }
+    for (int32_t k = 0; k < cols; k++)
+        l->index[i][k] = (uint16_t)((k * 7 + k / 11 + i) % GROUPS);
+}
+
+/* The part, whose rows begin at `row` of tensor i with `cols` columns, from column `from` on. */
+static void add_scales(const struct layer *l, int i, size_t row, int32_t from, int32_t cols,
+                       struct weight_part *p)
+{
+    size_t n = has_scales(l->type) ? (size_t)n_scales(l->type, cols) : 0;
+    if (n == 0)
+        return;
+    p->scale_stride = n;
+    p->block = has_levels(l->type) ? scale_block(l->type) : 0;
+    p->factor = 0.05f;
+    p->divisor = 1.0f;
+    size_t at = row * n;
+    if (is_indexed(l->type)) {
+        p->index = l->index[i] + from;
+    } else {
+        p->skip = from % scale_block(l->type);
+        at += (size_t)(from / scale_block(l->type));
+    }
+    p->scale = l->scale[i] + at;
+    p->min = l->min[i] + at;
+    p->small_scale = l->small[i] + at;
 }
 
 static unsigned char *random_weights(enum dtype t, size_t n, uint32_t seed)
@@ -29,8 +93,16 @@ static unsigned char *random_weights(enum dtype t, size_t n, uint32_t seed)
     const struct quant_form *f = quant_form(t);
     if (f)
         return quant_random_blocks(t, n, f->block == QUANT_BLOCK_MAX ? 3e-4f : 0.01f, seed);
-    unsigned char *p = malloc(n * dtype_size(t));
+    unsigned char *p = malloc(n * (has_scales(t) ? 1 : dtype_size(t)));
     cr_assert_not_null(p);
+    for (size_t i = 0; has_scales(t) && i < n; i++) {
+        uint32_t v = quant_draw(&seed);
+        p[i] = (unsigned char)(t == DT_E4M3         ? (v & 128) | v % 64
+                               : t == DT_INT8_INDEX ? v & 255
+                                                    : v & 15);
+    }
+    if (has_scales(t))
+        return p;
     for (size_t i = 0; i < n; i++) {
         float v = ((float)(quant_draw(&seed) % 2001) - 1000) * 2e-4f;
         uint16_t h = t == DT_F16 ? f16_of_f32(v) : bf16_of_f32(v);
@@ -45,6 +117,8 @@ struct layer make_layer(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F
     l.unit = quant_form(t) ? quant_form(t)->block : 1;
     for (uint32_t i = 0; i < 3; i++)
         l.data[i] = random_weights(t, (size_t)E * (size_t)D * (size_t)F, 17 + i);
+    for (int i = 0; i < 3 && has_scales(t); i++)
+        make_scales(&l, i, E * (i == 2 ? D : F), i == 2 ? F : D);
     l.x = malloc((size_t)T * (size_t)D * sizeof *l.x);
     l.share = malloc((size_t)T * (size_t)k * sizeof *l.share);
     l.ids = malloc((size_t)T * (size_t)k * sizeof *l.ids);
@@ -59,8 +133,13 @@ struct layer make_layer(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F
 
 void free_layer(struct layer *l)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         free(l->data[i]);
+        free(l->scale[i]);
+        free(l->min[i]);
+        free(l->small[i]);
+        free(l->index[i]);
+    }
     free(l->x);
     free(l->share);
     free(l->ids);
@@ -75,12 +154,11 @@ static int32_t border(const struct layer *l, int32_t s)
 /* Rows [first, +n) of expert e's gate or up. */
 static struct weight_part rows_of(const struct layer *l, int i, int32_t e, int32_t first, int32_t n)
 {
-    size_t bytes = row_bytes(l->type, l->D);
-    return (struct weight_part){.data =
-                                    l->data[i] + ((size_t)e * (size_t)l->F + (size_t)first) * bytes,
-                                .row_bytes = bytes,
-                                .dtype = l->type,
-                                .rows = n};
+    size_t bytes = row_bytes(l->type, l->D), row = (size_t)e * (size_t)l->F + (size_t)first;
+    struct weight_part p = {
+        .data = l->data[i] + row * bytes, .row_bytes = bytes, .dtype = l->type, .rows = n};
+    add_scales(l, i, row, 0, l->D, &p);
+    return p;
 }
 
 static struct weight_src gate_up_of(const struct layer *l, int32_t e, int32_t first, int32_t n)
@@ -107,6 +185,7 @@ static struct weight_src down_of(const struct layer *l, int32_t e, int32_t s, in
                                        .row_bytes = bytes,
                                        .dtype = l->type,
                                        .rows = l->D};
+    add_scales(l, 2, (size_t)e * (size_t)l->D, from, l->F, &src.part[0]);
     return src;
 }
 

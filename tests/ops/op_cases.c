@@ -63,6 +63,23 @@
         .op = &op_moe_up, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,      \
         .act = ACT_RELU2, __VA_ARGS__                                                              \
     }
+/* Experts whose weights are factors on their inputs */
+#define INPUT(T, D, F, E, K, DT, ...)                                                              \
+    {                                                                                              \
+        .op = &op_moe_input, .rows = T, .k = D, .n = F, .n_experts = E, .top_k = K, .dtype = DT,   \
+        __VA_ARGS__                                                                                \
+    }
+/* Chunks of `window` positions */
+#define CHUNK(T, SEQS, PAST, NQ, NKV, PER, D, BLOCK, DT, ...)                                      \
+    {                                                                                              \
+        .op = &op_attention_chunk, .rows = T, .n_seqs = SEQS, .past = PAST, .n_q = NQ,             \
+        .n_kv = NKV, .q_per_kv = PER, .d = D, .block_len = BLOCK, .dtype = DT, __VA_ARGS__         \
+    }
+#define UNIT(T, NQ, NKV, D, ROT, DT, ...)                                                          \
+    {                                                                                              \
+        .op = &op_qkv_unit, .rows = T, .n_q = NQ, .n_kv = NKV, .d = D, .rot = ROT, .dtype = DT,    \
+        __VA_ARGS__                                                                                \
+    }
 /* G groups, of which TOP are chosen from */
 #define SIGMOIDS(T, E, K, V, G, TOP)                                                               \
     {                                                                                              \
@@ -103,6 +120,14 @@
 #define GATED(T, HEADS, D)                                                                         \
     {                                                                                              \
         .op = &op_gated_norm, .rows = T, .n_q = HEADS, .d = D                                      \
+    }
+#define STREAMS(OP, T, N, D, ...)                                                                  \
+    {                                                                                              \
+        .op = &(OP), .rows = T, .n_parts = N, .k = D, __VA_ARGS__                                  \
+    }
+#define CUT(T, F, SLICES, FACTOR, ...)                                                             \
+    {                                                                                              \
+        .op = &op_cut_gates, .rows = T, .k = F, .n_slices = SLICES, .cap = FACTOR, __VA_ARGS__     \
     }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_GGUF(X)                                                                               \
@@ -205,6 +230,7 @@ const struct op_case op_cases[] = {
     ROWS(op_act_mul, 3, 1000, .act = ACT_GELU),
     ROWS(op_act_mul, 40, 515, .act = ACT_GELU_TANH),
     ROWS(op_act_mul, 5, 515, .act = ACT_RELU),
+    ROWS(op_act_mul, 4, 131, .act = ACT_RELU2),
     ROWS(op_scale, 0, 16, .cap = 3.0f),
     ROWS(op_scale, 19, 1111, .cap = 0.3f),
     ROWS(op_soft_cap, 0, 16, .cap = 30.0f),
@@ -284,12 +310,31 @@ const struct op_case op_cases[] = {
     UP(1, 1, 1, 4, 1, DT_F32, ),
     UP(37, 48, 21, 5, 2, DT_F32, .n_slices = 4),
     UP(100, 33, 40, 4, 3, DT_BF16, .n_slices = 8),
+    INPUT(1, 1, 1, 4, 1, DT_F32, ),
+    INPUT(37, 48, 21, 5, 2, DT_F32, .n_slices = 4),
+    INPUT(100, 33, 40, 4, 3, DT_BF16, .n_slices = 8),
+    CHUNK(1, 1, 0, 2, 1, 2, 8, 16, DT_F32, .window = 1),
+    CHUNK(40, 1, 0, 4, 2, 2, 32, 16, DT_F32, .window = 16),
+    CHUNK(30, 2, 500, 4, 1, 4, 16, 16, DT_F32, .window = 9),
+    CHUNK(21, 3, 530, 2, 2, 1, 40, 32, DT_F16, .window = 300),
+    CHUNK(50, 4, 240, 3, 2, 2, 33, 5, DT_BF16, .window = 100, .q_offset = 1),
+    /* a chunk's last token and the next one's first */
+    CHUNK(2, 1, 767, 8, 2, 4, 64, 16, DT_I8, .window = 256),
+    CHUNK(700, 2, 10, 2, 2, 1, 64, 16, DT_F32, .window = 130),
+    CHUNK(3, 1, 100, 2, 2, 1, 24, 16, DT_F32, .window = 8192),
+    UNIT(0, 2, 1, 8, 8, DT_F32, ),
+    UNIT(1, 8, 4, 8, 8, DT_F32, ),
+    UNIT(5, 3, 1, 20, 12, DT_F16, .interleaved = true),
+    UNIT(17, 6, 3, 128, 128, DT_BF16, .interleaved = true),
+    UNIT(9, 2, 2, 33, 0, DT_I8, ),
     SIGMOIDS(0, 8, 2, 0, 0, 0),
     SIGMOIDS(1, 4, 1, 1, 0, 0),
     SIGMOIDS(40, 128, 8, 3, 1, 1),
     SIGMOIDS(21, 256, 8, 3, 8, 4),
     SIGMOIDS(150, 64, 6, 4, 4, 2),
     SIGMOIDS(7, 12, 4, 2, 12, 5),
+    SIGMOIDS(33, 128, 1, 4, 0, 0),
+    SIGMOIDS(40, 16, 3, 12, 0, 0), /* equal scores of different logits */
     ROWS(op_sigmoid_mul, 0, 16, ),
     ROWS(op_sigmoid_mul, 1, 1, .variant = 1),
     ROWS(op_sigmoid_mul, 19, 1111, ),
@@ -335,5 +380,27 @@ const struct op_case op_cases[] = {
     GATED(1, 1, 1),
     GATED(5, 4, 33),
     GATED(40, 8, 128),
+    STREAMS(op_predict_streams, 0, 4, 8, ),
+    STREAMS(op_predict_streams, 1, 1, 1, ),
+    STREAMS(op_predict_streams, 7, 3, 37, ),
+    STREAMS(op_predict_streams, 40, 4, 515, ),
+    STREAMS(op_predict_streams, 5, 8, 100, ),
+    STREAMS(op_correct_streams, 0, 4, 8, ),
+    STREAMS(op_correct_streams, 1, 1, 1, .bias = true),
+    STREAMS(op_correct_streams, 7, 3, 37, .variant = 2),
+    STREAMS(op_correct_streams, 40, 4, 515, .bias = true),
+    STREAMS(op_correct_streams, 5, 8, 100, .variant = 5, .bias = true),
+    ROWS(op_match_rms, 0, 16, ),
+    ROWS(op_match_rms, 3, 1, ),
+    ROWS(op_match_rms, 40, 515, ),
+    ROWS(op_match_rms, 9, 70, .variant = 1),
+    {.op = &op_known_ids, .rows = 0, .n = 3},
+    {.op = &op_known_ids, .rows = 70, .n = 33},
+    CUT(0, 16, 8, 1.0f, ),
+    CUT(1, 1, 1, 0.5f, ),
+    CUT(3, 5, 8, -0.5f, ), /* empty slices */
+    CUT(40, 515, 8, 1.645f, ),
+    CUT(40, 515, 8, 1.645f, .variant = 1),
+    CUT(9, 2048, 4, 0.0f, .variant = 1),
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

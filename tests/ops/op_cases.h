@@ -20,7 +20,7 @@ struct op_case {
     int32_t n_q, n_kv, d, rot, q_per_kv, q_offset, window, block_len;
     int32_t n_seqs, past; /* attention: rows shared evenly by the sequences, tokens before them */
     bool interleaved, qk_norm;
-    float cap;    /* attention, soft_cap; 0: none; the factor of scale */
+    float cap;    /* attention, soft_cap; 0: none; the factor of scale, of cut_gates */
     double x_eps; /* linear, attention, moe_ffn: greatest relative error that the backend makes
                      rounding its inputs to its matrix units' type; 0 = none */
     int32_t n_experts, top_k; /* of the mixture's ops: k is D, n is F */
@@ -50,7 +50,8 @@ extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_a
     op_take_tokens, op_qkv, op_attention, op_moe_route, op_moe_ffn, op_sigmoid_mul, op_add_bias,
     op_wide_norm, op_route_sigmoid, op_attention_sinks, op_attention_full, op_attention_rel_bias,
     op_moe_limited, op_attention_latent, op_latent_to_cache, op_heads_linear, op_delta,
-    op_gated_norm, op_relu2, op_moe_up;
+    op_gated_norm, op_relu2, op_moe_up, op_predict_streams, op_correct_streams, op_match_rms,
+    op_known_ids, op_cut_gates, op_moe_input, op_attention_chunk, op_qkv_unit;
 
 /* Does the case multiply with BF16 weights? */
 static inline bool op_has_bf16_weights(const struct op_case *c)

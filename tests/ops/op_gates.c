@@ -136,8 +136,8 @@ static void ref_wide_norm(const struct op_case *c, double *out, double *bound)
 
 const struct op op_wide_norm = {"wide_norm", own_cols, run_wide_norm, ref_wide_norm};
 
-/* ---- moe_route; variant: 1 renormalised, 2 a factor, 4 no bias; n_parts groups, of which n_slices
- * are chosen from ---- */
+/* ---- moe_route; variant: 1 renormalised, 2 a factor, 4 no bias, 8 logits whose scores are near 1;
+ * n_parts groups, of which n_slices are chosen from ---- */
 
 static struct moe_layer route_layer(const struct op_case *c)
 {
@@ -150,15 +150,15 @@ static struct moe_layer route_layer(const struct op_case *c)
                               .scale = c->variant & 2 ? 2.5f : 1.0f};
 }
 
-static float logit_at(int32_t t, int32_t e)
+static float logit_at(const struct op_case *c, int32_t t, int32_t e)
 {
-    return 5.0f * in_f32(76, t, e);
+    return 5.0f * in_f32(76, t, e) + (c->variant & 8 ? 20.0f : 0.0f);
 }
 
 static double choice_at(const struct op_case *c, int32_t t, int32_t e)
 {
     double bias = c->variant & 4 ? 0 : in_f32(77, 0, e);
-    return 1 / (1 + exp(-(double)logit_at(t, e))) + bias;
+    return 1 / (1 + exp(-(double)logit_at(c, t, e))) + bias;
 }
 
 static int32_t route_cols(const struct op_case *c)
@@ -178,7 +178,7 @@ static enum status run_route(struct backend *be, const struct op_case *c, int32_
     int32_t *ids = calloc(all + 1, sizeof *ids);
     for (int32_t t = 0; t < n; t++)
         for (int32_t i = 0; i < c->n_experts; i++)
-            x[at_of(t, c->n_experts, i)] = logit_at(first + t, i);
+            x[at_of(t, c->n_experts, i)] = logit_at(c, first + t, i);
     ml.route_bias = c->variant & 4 ? NULL : env_vector(&e, bias, c->n_experts);
     struct view vx = env_view(&e, n, c->n_experts, DT_F32, x);
     struct view vi = env_view(&e, n, c->top_k, DT_I32, NULL);
@@ -234,7 +234,7 @@ static void ref_route(const struct op_case *c, double *out, double *bound)
             if (!is_open(c, t, e) || i >= c->top_k)
                 continue;
             id[i] = e;
-            w[i] = 1 / (1 + exp(-(double)logit_at(t, e)));
+            w[i] = 1 / (1 + exp(-(double)logit_at(c, t, e)));
             sum += w[i];
         }
         for (int32_t i = 0; i < c->top_k; i++) {

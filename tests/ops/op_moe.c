@@ -136,6 +136,12 @@ static bool up_alone(const struct op_case *c)
     return c->op == &op_moe_up;
 }
 
+/* The experts' weights are factors on their inputs. */
+static bool weighs_input(const struct op_case *c)
+{
+    return c->op == &op_moe_input;
+}
+
 static struct weight *load_stack(struct op_env *e, const struct op_case *c, bool down)
 {
     int32_t rows = down ? c->k : c->n, cols = down ? c->n : c->k;
@@ -195,7 +201,8 @@ static enum status run_moe(struct backend *be, const struct op_case *c, int32_t 
                            .ffn = c->n,
                            .scale = 1,
                            .act = c->act,
-                           .up_alone = up_alone(c)};
+                           .up_alone = up_alone(c),
+                           .weigh_input = weighs_input(c)};
     float *x = in_rows(62, first, n, c->k);
     float *share = malloc(((size_t)(n * c->top_k) + 1) * sizeof *share);
     int32_t *ids = malloc(((size_t)(n * c->top_k) + 1) * sizeof *ids);
@@ -257,6 +264,12 @@ static void add_expert(const struct op_case *c, const double *x, const double *x
         double u = dot(c, stream_of(expert, UP), f, x, x_err, c->k, &u_err);
         g += limited(c) ? bias_at(expert, f) : 0;
         u += limited(c) ? bias_at(expert, c->n + f) : 0;
+        if (weighs_input(c)) {
+            g_err = share * g_err + EPS * fabs(share * g);
+            u_err = share * u_err + EPS * fabs(share * u);
+            g *= share;
+            u *= share;
+        }
         double a = ref_act(c->act, g, &a_err);
         if (limited(c)) {
             g = fmin(g, LIMIT);
@@ -276,6 +289,8 @@ static void add_expert(const struct op_case *c, const double *x, const double *x
         h_err[f] = a_err * fabs(u) + (fabs(a) + a_err) * u_err + 2 * EPS * fabs(h[f]);
         h_err[f] += c->x_eps * (fabs(h[f]) + h_err[f]);
     }
+    if (weighs_input(c))
+        share = 1;
     for (int32_t i = 0; i < c->k; i++) {
         double err, v = dot(c, stream_of(expert, DOWN), i, h, h_err, c->n, &err);
         v += limited(c) ? down_bias_at(expert, i) : 0;
@@ -305,5 +320,6 @@ static void ref_moe(const struct op_case *c, double *out, double *bound)
 }
 
 const struct op op_moe_ffn = {"moe_ffn", moe_cols, run_moe, ref_moe};
+const struct op op_moe_input = {"moe_ffn input", moe_cols, run_moe, ref_moe};
 const struct op op_moe_up = {"moe_ffn up", moe_cols, run_moe, ref_moe};
 const struct op op_moe_limited = {"moe_ffn limited", moe_cols, run_moe, ref_moe};

@@ -51,6 +51,16 @@ Test(moe, quantised_experts)
     check(DT_MXFP4, 4, 2, 64, 320, 21);
 }
 
+Test(moe, experts_with_scales_in_f32)
+{
+    check(DT_E4M3, 4, 2, 140, 320, 21);
+    check(DT_INT4_INDEX, 4, 2, 64, 256, 5);
+    check(DT_INT8_INDEX, 3, 1, 70, 256, 9);
+    check(DT_NF4, 4, 3, 96, 200, 7);
+    check(DT_FP4, 3, 2, 33, 64, 3);
+    check(DT_NVFP4, 4, 2, 64, 320, 21);
+}
+
 Test(moe, router_with_ties_and_strange_numbers)
 {
     struct backend *be = open_isa("auto", 1);

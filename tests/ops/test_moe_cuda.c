@@ -90,6 +90,18 @@ Test(moe_cuda, quantised_experts)
     check_quantised(DT_IQ4_XS, 3, 1, 256, 512, 3);
 }
 
+Test(moe_cuda, experts_with_scales_in_f32)
+{
+    check_quantised(DT_E4M3, 4, 2, 140, 320, 21);
+    check_quantised(DT_INT4_INDEX, 4, 2, 64, 256, 5);
+    check_quantised(DT_NVFP4, 2, 1, 64, 200, 37); /* several tiles of an expert */
+    if (reduced())
+        return;
+    check_quantised(DT_INT8_INDEX, 3, 1, 70, 256, 9);
+    check_quantised(DT_NF4, 4, 3, 96, 200, 7);
+    check_quantised(DT_FP4, 3, 2, 33, 64, 3);
+}
+
 Test(moe_cuda, many_rows)
 {
     check(3, 2, 70, 90, 37);
@@ -376,14 +388,14 @@ Test(moe_cuda, stacks_that_cannot_be)
         .name = "experts' down",
         .cols = 64,
         .n_parts = 1,
-        .part = {{.data = blocks, .row_bytes = 64, .dtype = DT_E4M3, .rows = 4},
+        .part = {{.data = blocks, .row_bytes = 64, .dtype = DT_I8, .rows = 4},
                  {.data = blocks, .row_bytes = 36, .dtype = DT_Q4_0, .rows = 4}},
         .n_slices = 1,
         .slice_end = {64}};
     struct weight *w;
     check_stacks_that_cannot_be(be);
     cr_assert_eq(backend_ops_of(be)->load_stack(be, &src, 1, &w), ST_UNSUPPORTED);
-    cr_assert(strstr(status_detail(), "experts' down") && strstr(status_detail(), "e4m3"), "%s",
+    cr_assert(strstr(status_detail(), "experts' down") && strstr(status_detail(), "i8"), "%s",
               status_detail());
     src.n_parts = 2;
     src.part[0].dtype = DT_Q8_0;

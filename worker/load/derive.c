@@ -73,8 +73,7 @@ enum status derive_dequantised(struct copies *c, const unsigned char *stored, si
     return ST_OK;
 }
 
-/* One block: low halves are elements 0 .. 15, high ones 16 .. 31. */
-static void put_block(const unsigned char *pairs, unsigned char exponent, unsigned char *out)
+void mxfp4_block(const unsigned char *pairs, unsigned char exponent, unsigned char *out)
 {
     out[0] = exponent;
     for (int i = 0; i < 16; i++) {
@@ -98,8 +97,8 @@ enum status derive_mxfp4(struct copies *c, const unsigned char *blocks, const un
     for (size_t r = 0; r < cut->rows; r++) {
         size_t from = (cut->first + r * cut->step) * row_blocks + cut->col / block;
         for (size_t b = 0; b < n; b++)
-            put_block(blocks + (from + b) * 16, scales[from + b],
-                      (unsigned char *)out + r * p->row_bytes + b * size);
+            mxfp4_block(blocks + (from + b) * 16, scales[from + b],
+                        (unsigned char *)out + r * p->row_bytes + b * size);
     }
     p->data = out;
     return ST_OK;

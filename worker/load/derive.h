@@ -59,6 +59,10 @@ MUST_CHECK enum status derive_mxfp4(struct copies *c, const unsigned char *block
                                     const unsigned char *scales, size_t row_blocks,
                                     const struct share_cut *cut, struct weight_part *p);
 
+/* One block of these: pairs [16] and the exponent become out [17], whose low halves are elements 0 .. 15, high ones
+ * 16 .. 31. */
+void mxfp4_block(const unsigned char *pairs, unsigned char exponent, unsigned char *out);
+
 /* Elements of a vector [..] of dtype t as f32 to out[0 .. cut->rows). */
 void derive_floats(const unsigned char *stored, enum dtype t, const struct share_cut *cut,
                    float *out);

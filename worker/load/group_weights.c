@@ -132,6 +132,11 @@ enum status cut_conv_bias(struct weight_src *out, size_t *n_bytes, struct loader
     return ST_OK;
 }
 
+float decay_of_log(float a_log)
+{
+    return -exact_exp(a_log);
+}
+
 enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                       const struct shard *sh, int32_t layer, struct copies *copies)
 {
@@ -150,6 +155,6 @@ enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld
         return ST_OK;
     derive_floats(t.data, t.dtype, &cut, to);
     for (int32_t h = 0; !mc->arch->decay_value && h < sh->delta.n_v; h++)
-        to[h] = -exact_exp(to[h]);
+        to[h] = decay_of_log(to[h]);
     return ST_OK;
 }

@@ -22,5 +22,7 @@ MUST_CHECK enum status cut_conv_bias(struct weight_src *out, size_t *n_bytes, st
                                      const struct shard *sh, int32_t layer, struct copies *copies);
 MUST_CHECK enum status cut_decay(struct weight_src *out, size_t *n_bytes, struct loader *ld,
                                  const struct shard *sh, int32_t layer, struct copies *copies);
+/* -e^A_log of an element. */
+float decay_of_log(float a_log);
 
 #endif

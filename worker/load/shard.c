@@ -68,6 +68,9 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
         FAIL(ST_RANGE, "rank %d of %d ranks", rank, world);
     if (world > mc->vocab)
         FAIL(ST_RANGE, "%d ranks are too many for a vocabulary of %d", world, mc->vocab);
+    if (mc->input_vocab && world > mc->input_vocab)
+        FAIL(ST_RANGE, "%d ranks are too many for layers' inputs of %d tokens", world,
+             mc->input_vocab);
     if (world > mc->n_q)
         FAIL(ST_RANGE, "%d ranks are too many for %d attention heads", world, mc->n_q);
     if (mc->n_delta_v && world > mc->n_delta_v)
@@ -92,6 +95,11 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
         cut_delta(&out->delta, mc, rank, world, out->n_slices, even);
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,
         out->vocab.slice_end);
+    if (mc->input_vocab) {
+        int32_t ends[N_SLICES];
+        cut(mc->input_vocab, rank, world, out->n_slices, even, &out->input_first, &out->n_inputs,
+            ends);
+    }
 
     struct kv_share kv = kv_of(out, mc->n_q / mc->n_kv);
     out->q_per_kv = kv.q_per_kv;

@@ -37,12 +37,19 @@ struct shard {
     struct ffn_share shared;  /* of the shared expert; empty where there is none */
     struct delta_share delta; /* empty where no layer is one */
     struct vocab_part vocab;
+    int32_t input_first, n_inputs; /* rows of the table of the layers' inputs; 0: there is none */
     int32_t n_slices;
     int32_t attn_slice_end[N_SLICES]; /* in local query heads */
 };
 
 /* The key/value heads of a layer. */
 struct kv_share shard_kv(const struct shard *sh, const struct model_config *mc, int32_t layer);
+
+/* Slices of all ranks: N_SLICES, or as many as ranks. */
+static inline int32_t shard_all_slices(const struct shard *sh, int world)
+{
+    return sh->n_slices * world;
+}
 
 /* ST_RANGE when this model cannot be cut for that world (it says why). */
 MUST_CHECK enum status shard_plan(struct shard *out, const struct model_config *mc, int rank,

@@ -16,7 +16,7 @@
 static const struct weight_rule {
     const char *name;
     bool per_layer, is_bias; /* is_bias: the tensor's bias, as a vector of its own */
-    bool is_stack;           /* one for each expert, or for each query head */
+    bool is_stack;           /* one for each expert, query head, or residual stream but the first */
     int32_t n_parts;
     enum tensor_id part[3];
 } rules[W_N] = {
@@ -100,6 +100,17 @@ static const struct weight_rule {
     [W_EXPERT_OUT_NORM] = {"norm behind the experts", true, false, false, 1, {TN_EXPERT_OUT_NORM}},
     [W_EXPERTS_UP] = {"experts' up", true, false, true, 1, {TN_EXPERT_UP}},
     [W_SHARED_UP] = {"shared expert's up", true, false, false, 1, {TN_SHARED_UP}},
+    [W_STREAM_IN] = {"residual streams of the embedding", false, false, true, 1, {TN_STREAM_IN}},
+    [W_STREAM_OUT] = {"outputs of residual streams", false, false, true, 1, {TN_STREAM_OUT}},
+    [W_STREAM_NORM] =
+        {"norm before the router of streams", true, false, false, 1, {TN_STREAM_NORM}},
+    [W_STREAM_ROUTER] = {"router of streams", true, false, false, 1, {TN_STREAM_ROUTER}},
+    [W_STREAM_PREDICT] = {"prediction of streams", true, false, false, 1, {TN_STREAM_PREDICT}},
+    [W_STREAM_CORRECT] = {"correction of streams", true, false, false, 1, {TN_STREAM_CORRECT}},
+    [W_STREAM_SCALE] = {"factors of the active stream", true, false, false, 1, {TN_STREAM_SCALE}},
+    [W_LAUREL_LEFT] = {"LAuReL's left", true, false, false, 1, {TN_LAUREL_LEFT}},
+    [W_LAUREL_RIGHT] = {"LAuReL's right", true, false, false, 1, {TN_LAUREL_RIGHT}},
+    [W_LAUREL_NORM] = {"norm behind LAuReL", true, false, false, 1, {TN_LAUREL_NORM}},
 };
 
 struct range {
@@ -130,6 +141,8 @@ static struct range share(const struct model_config *mc, const struct shard *sh,
         return (struct range){sh->shared.first, sh->shared.n};
     case AX_VOCAB:
         return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
+    case AX_INPUT_VOCAB:
+        return (struct range){sh->input_first, sh->n_inputs};
     case AX_HEADS:
         return (struct range){sh->q_first, sh->n_q};
     case AX_DELTA_KEYS:
@@ -172,7 +185,7 @@ static bool of_input(enum weight_id id)
 {
     return id == W_EMBED || id == W_TYPES || id == W_POSITIONS || id == W_EMBED_NORM ||
            id == W_EMBED_NORM_BIAS || id == W_INPUT_EMBED || id == W_INPUT_PROJ ||
-           id == W_INPUT_PROJ_NORM;
+           id == W_INPUT_PROJ_NORM || id == W_STREAM_IN;
 }
 
 bool weight_per_layer(enum weight_id id)
@@ -264,7 +277,8 @@ static size_t span_bytes(const struct weight_part *p, int32_t cols)
 
 static bool is_transposed(enum fused fused)
 {
-    return fused == TRANSPOSED || fused == TRANSPOSED_QKV || fused == TRANSPOSED_PAIRS;
+    return fused == TRANSPOSED || fused == TRANSPOSED_QKV || fused == TRANSPOSED_PAIRS ||
+           fused == TRANSPOSED_GATE_UP;
 }
 
 /* A vector of a Mamba-2 layer that GGUF files have as a matrix: the norm with a row for each group, others with one for
@@ -287,10 +301,12 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[id];
-    uint64_t shape[3] = {(uint64_t)mc->n_experts, (uint64_t)model_fused_rows(mc, id, first_row),
+    bool streams = id == TN_STREAM_IN || id == TN_STREAM_OUT;
+    int32_t n_stack = streams ? mc->n_streams - 1 : mc->n_experts;
+    uint64_t shape[3] = {(uint64_t)n_stack, (uint64_t)model_fused_rows(mc, id, first_row),
                          (uint64_t)model_axis(mc, rule->cols)};
-    bool joined =
-        (rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) && !strchr(rule->name, '@');
+    bool joined = (streams || rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) &&
+                  !strchr(rule->name, '@');
     if (is_transposed(rule->fused)) {
         uint64_t rows = shape[1];
         shape[1] = shape[2];
@@ -304,7 +320,7 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
     int32_t n_dims = flat ? 1 : joined ? 3 : 2;
     TRY(loader_tensor(ld, rule->name, layer, expert, n_dims, shape + 3 - n_dims, t));
     if (joined) {
-        t->n_bytes /= (size_t)mc->n_experts;
+        t->n_bytes /= (size_t)n_stack;
         t->data += (size_t)expert * t->n_bytes;
     }
     return ST_OK;
@@ -555,6 +571,8 @@ static int32_t stack_size(const struct model_config *mc, const struct shard *sh,
 {
     if (!rules[id].is_stack)
         return 1;
+    if (id == W_STREAM_IN || id == W_STREAM_OUT)
+        return mc->n_streams - 1;
     return id == W_K_B || id == W_V_B ? sh->n_q : mc->n_experts;
 }
 
@@ -590,6 +608,7 @@ enum status weights_each(struct loader *ld, const struct shard *sh,
 {
     size_t most = (size_t)loader_config(ld)->n_experts;
     most = most > (size_t)sh->n_q ? most : (size_t)sh->n_q;
+    most = most > MAX_STREAMS ? most : MAX_STREAMS;
     struct weight_src *src = calloc(most, sizeof *src);
     if (!src)
         FAIL(ST_NOMEM, "no memory for the descriptions of %zu matrices", most);

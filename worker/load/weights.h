@@ -91,6 +91,17 @@ enum weight_id {
     W_EXPERT_OUT_NORM,
     W_EXPERTS_UP, /* a stack, where experts have no gate */
     W_SHARED_UP,
+    /* of several residual streams: the first two are stacks of a matrix for each stream but the first */
+    W_STREAM_IN,
+    W_STREAM_OUT,
+    W_STREAM_NORM,
+    W_STREAM_ROUTER,
+    W_STREAM_PREDICT,
+    W_STREAM_CORRECT,
+    W_STREAM_SCALE,
+    W_LAUREL_LEFT,
+    W_LAUREL_RIGHT,
+    W_LAUREL_NORM,
     W_N
 };
 

@@ -208,6 +208,7 @@ static void set_delta(struct decoder *m, struct layer *l, bool is_delta)
 
 static void set_layers(struct decoder *m)
 {
+    const struct view none = {0};
     for (int32_t i = 0; i < m->mc.n_layers; i++) {
         struct layer *l = &m->layer[i];
         const struct rope_tables *t = &m->rope[model_rope(&m->mc, i) == m->rope[1].rc];
@@ -223,6 +224,7 @@ static void set_layers(struct decoder *m)
             .q_per_kv = kv.q_per_kv,
             .q_offset = kv.q_offset,
             .window = model_window(&m->mc, i),
+            .chunk = model_chunk(&m->mc, i),
             .full = m->mc.arch->encoder != NULL,
             .scale = (float)(scale > 0 ? scale : 1.0 / sqrt((double)m->mc.d_head)),
             .cap = (float)m->mc.attn_cap,
@@ -235,12 +237,13 @@ static void set_layers(struct decoder *m)
                       : m->mc.arch->wide_qk_norm ? NULL
                       : global                   ? l->w[W_GLOBAL_K_NORM]
                                                  : l->w[W_K_NORM],
+            .qk_unit = model_unit_qk(&m->mc, i),
             .v_norm = m->mc.arch->value_norm,
             .v_is_k = global && m->mc.k_eq_v,
             .q_alone = model_kv_layer(&m->mc, i) != i,
             .cos = rope_table(t, t->cos, 0, m->cfg.max_ctx),
             .sin = rope_table(t, t->sin, 0, m->cfg.max_ctx),
-            .q_scale = q_scales(m, 0, m->cfg.max_ctx),
+            .q_scale = model_scales_q(&m->mc, i) ? q_scales(m, 0, m->cfg.max_ctx) : none,
             .sinks = l->w[W_SINKS],
             .rel_bias = m->w[W_REL_BIAS],
         };
@@ -408,6 +411,9 @@ size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_co
     size_t heads = mc->arch->wide_qk_norm ? (size_t)(mc->n_q + mc->n_kv) : 0;
     if (mc->arch->mamba && (size_t)mc->n_delta_v > heads)
         heads = (size_t)mc->n_delta_v;
+    size_t slices = (size_t)(cfg->world > N_SLICES ? cfg->world : N_SLICES);
+    if (model_n_cut(mc) && 3 * slices > heads)
+        heads = 3 * slices;
     size_t most = (size_t)cfg->max_tokens * (out > heads ? out : heads);
     size_t inputs = (size_t)model_axis(mc, AX_INPUTS); /* of one token: see layers_inputs */
     return (most > inputs ? most : inputs) * sizeof(float);

@@ -2,93 +2,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "worker/model/decoder_parts.h"
-
-/* Windows into the scratch buffer, of this step's T rows. */
-struct scratch {
-    struct view resid, h, out, qkv, q, att, mid, ffn, last, logits;
-    struct view both, second; /* [2 T, D]: out and behind it the second output */
-    struct view gate, delta_qkv, delta_z, delta_ba, delta_out; /* see scratch_layout */
-    struct view delta_squares;                                 /* [T, heads of all ranks] */
-    struct view squares;                                       /* [T, Hq + Hkv] */
-    struct view q_latent, q_normed, q_heads, latent, values;   /* see scratch_layout */
-    struct view router, ids, weights, moe;                     /* moe: the whole room, [1, n] */
-    struct view shared_mid, shared_ffn, shared_scale;
-    struct view inputs, new_inputs, input_mid, input_act; /* see scratch_layout */
-};
-
-static struct view rows_of(const struct decoder *m, size_t off, int32_t rows, int32_t cols)
-{
-    return (struct view){
-        .buf = m->scratch, .off = off, .rows = rows, .cols = cols, .stride = cols, .dtype = DT_F32};
-}
-
-static struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
-{
-    int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
-    int32_t kv = m->sh.n_kv * m->mc.d_head, r = m->mc.kv_rank;
-    int32_t values = m->sh.delta.n_v * m->mc.d_delta_v;
-    struct view ids = rows_of(m, m->at.ids, T, m->mc.top_k);
-    struct view both = rows_of(m, m->at.out, model_n_out(&m->mc) * T, D), second = both;
-    ids.dtype = DT_I32;
-    second.rows = T;
-    second.off += (size_t)T * (size_t)D * sizeof(float);
-    return (struct scratch){
-        .resid = rows_of(m, m->at.resid, T, D),
-        .h = rows_of(m, m->at.h, T, D),
-        .out = rows_of(m, m->at.out, T, D),
-        .qkv = rows_of(m, m->at.qkv, T, q + 2 * kv),
-        .q = rows_of(m, m->at.q, T, q),
-        .att = rows_of(m, m->at.att, T, r ? m->sh.n_q * r : q),
-        .q_latent = rows_of(m, m->at.q_latent, T, m->mc.q_rank),
-        .q_normed = rows_of(m, m->at.q_normed, T, m->mc.q_rank),
-        .q_heads = rows_of(m, m->at.q_heads, T, m->sh.n_q * (m->mc.d_nope + m->mc.d_rope)),
-        .latent = rows_of(m, m->at.latent, T, m->mc.d_head),
-        .values = rows_of(m, m->at.values, T, m->sh.n_q * m->mc.d_value),
-        .both = both,
-        .second = second,
-        .gate = rows_of(m, m->at.gate, T, q),
-        .delta_qkv = rows_of(m, m->at.delta_qkv, T, 2 * m->sh.delta.n_k * m->mc.d_delta_k + values),
-        .delta_z = rows_of(m, m->at.delta_z, T, m->mc.arch->mamba ? 2 * values : values),
-        .delta_squares = rows_of(m, m->at.delta_squares, T, m->mc.n_delta_v),
-        .delta_ba = rows_of(m, m->at.delta_ba, T, 2 * m->sh.delta.n_v),
-        .delta_out = rows_of(m, m->at.delta_out, T, values),
-        .squares = rows_of(m, m->at.squares, T, m->mc.n_q + m->mc.n_kv),
-        .mid = rows_of(m, m->at.mid, T, m->mc.arch->tensor[TN_GATE].name ? 2 * F : F),
-        .ffn = rows_of(m, m->at.ffn, T, F),
-        .last = rows_of(m, m->at.last, R, D),
-        .logits = rows_of(m, m->at.logits, R, m->sh.vocab.n_cols),
-        .router = rows_of(m, m->at.router, T, m->mc.n_experts),
-        .ids = ids,
-        .weights = rows_of(m, m->at.weights, T, m->mc.top_k),
-        .moe = rows_of(m, m->at.moe, 1, (int32_t)(m->at.moe_bytes / sizeof(float))),
-        .shared_mid = rows_of(m, m->at.shared_mid, T, 2 * m->sh.shared.n),
-        .shared_ffn = rows_of(m, m->at.shared_ffn, T, m->sh.shared.n),
-        .shared_scale = rows_of(m, m->at.shared_scale, T, 1),
-        .inputs = rows_of(m, m->at.inputs, T, model_axis(&m->mc, AX_INPUTS)),
-        .new_inputs = rows_of(m, m->at.new_inputs, T, model_axis(&m->mc, AX_INPUTS)),
-        .input_mid = rows_of(m, m->at.input_mid, T, 2 * m->mc.d_input),
-        .input_act = rows_of(m, m->at.input_act, T, m->mc.d_input),
-    };
-}
-
-static enum status all_reduce(struct decoder *m, struct view x)
-{
-    return m->co ? m->co->ops->all_reduce(m->co, x, REDUCE_SUM) : ST_OK;
-}
-
-static enum status scale(struct decoder *m, struct view x, double factor)
-{
-    return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
-}
-
-/* Columns [first, first + n). */
-static struct view columns(struct view x, int32_t first, int32_t n)
-{
-    x.off += (size_t)first * sizeof(float);
-    x.cols = n;
-    return x;
-}
+#include "worker/model/inputs.h"
+#include "worker/model/streams.h"
 
 /* What the layer before has computed and not yet added to the residual stream. */
 struct delta {
@@ -98,11 +13,17 @@ struct delta {
     const struct weight *bias;
 };
 
-/* The same rows with as many columns as a layer of another kind has. */
-static struct view with_cols(struct view x, int32_t cols)
+/* gates [T, this rank's columns of share], in place: those far above the mean of all ranks' columns remain.  Slices are
+ * those of the product with down, so that the bits do not depend on the number of ranks. */
+static enum status cut_gates(struct decoder *m, const struct ffn_share *share, float factor,
+                             struct view gates, const struct scratch *s)
 {
-    x.cols = x.stride = cols;
-    return x;
+    int32_t n = m->sh.n_slices;
+    TRY(m->op->zero(m->be, s->stats));
+    TRY(m->op->slice_stats(m->be, gates, n, share->slice_end,
+                           columns(s->stats, 3 * n * m->cfg.rank, 3 * n)));
+    TRY(all_reduce(m, s->stats));
+    return m->op->cut_gates(m->be, gates, s->stats, factor);
 }
 
 /* out: partial [T,D], from in [T,D] */
@@ -112,6 +33,7 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
     const struct weight *gate_up = l->w[W_WIDE_GATE_UP] ? l->w[W_WIDE_GATE_UP] : l->w[W_GATE_UP];
     const struct weight *down = l->w[W_WIDE_DOWN] ? l->w[W_WIDE_DOWN] : l->w[W_DOWN];
     struct view ffn = with_cols(s->ffn, l->ffn); /* [T, F] */
+    float cut = m->mc.gate_cut[l - m->layer];
     if (l->w[W_UP]) {
         TRY(m->op->linear(m->be, l->w[W_UP], in, s->mid)); /* [T, F] */
         TRY(m->op->activate(m->be, m->act, s->mid, ffn));
@@ -119,6 +41,9 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
         struct view mid = with_cols(s->mid, 2 * l->ffn); /* [T, 2 F] */
         TRY(m->op->linear(m->be, gate_up, in, mid));
         TRY(scale(m, columns(mid, 0, l->ffn), m->mc.factors.gate));
+        if (!isinf(cut))
+            TRY(cut_gates(m, l->w[W_WIDE_DOWN] ? &m->sh.wide : &m->sh.ffn, cut,
+                          columns(mid, 0, l->ffn), s));
         TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
     return m->op->linear(m->be, down, ffn, out);
@@ -165,7 +90,7 @@ static enum status beside_ffn(struct decoder *m, const struct layer *l, struct v
     dense.rows = in.rows;
     TRY(dense_ffn(m, l, in, s, dense));
     s->out = dense; /* whatever post_norm has exchanged */
-    s->h = rows_of(m, m->at.h, in.rows, m->mc.hidden);
+    s->h = scratch_rows(m, m->at.h, in.rows, m->mc.hidden);
     TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_ROUTER_NORM], m->eps, s->h));
     TRY(op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
     TRY(op->scale(m->be, s->router, (float)(1.0 / sqrt((double)m->mc.hidden))));
@@ -405,7 +330,7 @@ static enum status parallel_forward(struct decoder *m, const struct layer *l,
 }
 
 /* *delta: the norm of the product with the layer's input, which the residual stream decides (Gemma 3n, Gemma 4 E2B); the
- * matrices are whole on every rank.  resid += the delta before */
+ * matrices are whole on every rank. */
 static enum status layer_input(struct decoder *m, const struct layer *l, struct scratch *s,
                                struct delta *delta)
 {
@@ -415,7 +340,6 @@ static enum status layer_input(struct decoder *m, const struct layer *l, struct 
     gate.cols = up.cols = own.cols = P;
     up.off += (size_t)P * sizeof(float);
     own.off += (size_t)i * (size_t)P * sizeof(float);
-    TRY(op->add(m->be, s->resid, delta->x, 1.0f));
     TRY(op->linear(m->be, l->w[W_INPUT_GATE], s->resid, s->input_act));
     TRY(op->copy(m->be, gate, s->input_act));
     TRY(op->copy(m->be, up, own));
@@ -472,6 +396,32 @@ static enum status part_forward(struct decoder *m, const struct layer *l, const 
     return ST_OK;
 }
 
+/* A layer over several residual streams: it computes the active one as predicted, and its result corrects all; what the
+ * layer's input gives is added to all but the first. */
+static enum status streams_forward(struct decoder *m, const struct layer *l,
+                                   const struct step_dev *st, struct scratch *s)
+{
+    struct weight *const *w = l->w;
+    struct delta delta = {0};
+    struct view in;
+    TRY(streams_predict(m, l, s)); /* s->resid */
+    TRY(next_part(m, s, &delta, w[W_ATTN_NORM], NULL, &in));
+    TRY(streams_laurel(m, l, in, s)); /* s->laurel */
+    TRY(mixers(m, l, st, in, s));
+    TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS], s, &delta));
+    TRY(m->op->add(m->be, s->resid, delta.x, 1.0f));
+    TRY(m->op->add(m->be, s->resid, s->laurel, 1.0f));
+    TRY(m->op->scale(m->be, s->resid, (float)sqrt(0.5)));
+    delta = (struct delta){0};
+    TRY(next_part(m, s, &delta, w[W_FFN_NORM], NULL, &in));
+    TRY(feed_forward(m, l, in, s));
+    TRY(post_norm(m, w[W_POST_FFN_NORM], NULL, s, &delta));
+    TRY(m->op->add(m->be, s->resid, delta.x, 1.0f));
+    TRY(streams_correct(m, l, s)); /* s->resid: the active one, scaled */
+    TRY(layer_input(m, l, s, &delta));
+    return streams_add(m, delta.x, s);
+}
+
 static enum status layer_forward(struct decoder *m, const struct layer *l,
                                  const struct step_dev *st, struct scratch *s, struct delta *delta)
 {
@@ -481,6 +431,8 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
         return parallel_forward(m, l, st, s, delta);
     if (m->mc.arch->one_part)
         return part_forward(m, l, st, s, delta);
+    if (m->mc.n_streams)
+        return streams_forward(m, l, st, s);
     TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
     TRY(mixers(m, l, st, in, s));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
@@ -488,65 +440,11 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
     TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
     TRY(feed_forward(m, l, in, s));
     TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
-    if (w[W_INPUT_GATE])
+    if (w[W_INPUT_GATE]) {
+        TRY(m->op->add(m->be, s->resid, delta->x, 1.0f));
         TRY(layer_input(m, l, s, delta));
-    return m->mc.arch->layer_scale ? scale_layer(m, l, s, delta) : ST_OK;
-}
-
-/* ---- the input ---- */
-
-/* x += the table's rows for those ids, by way of out */
-static enum status add_rows(struct decoder *m, enum weight_id table, int32_t first_id,
-                            struct view ids, const struct scratch *s)
-{
-    if (!m->w[table])
-        return ST_OK;
-    TRY(m->op->embed(m->be, m->w[table], first_id, ids, s->out));
-    return m->op->add(m->be, s->resid, s->out, 1.0f);
-}
-
-/* s->resid: [T,D], the sum in the order of transformers' BertEmbeddings */
-static enum status embed(struct decoder *m, const struct step_dev *st, const struct scratch *s)
-{
-    TRY(m->op->embed(m->be, m->w[W_EMBED], m->sh.vocab.first_id, st->token, s->resid));
-    TRY(all_reduce(m, s->resid));
-    TRY(scale(m, s->resid, m->mc.embed_scale));
-    TRY(add_rows(m, W_TYPES, 0, st->type, s));
-    return add_rows(m, W_POSITIONS, -m->mc.first_position, st->pos, s);
-}
-
-/* s->new_inputs: rows of the table, summed over the ranks in pieces that their messages hold */
-static enum status embed_inputs(struct decoder *m, const struct step_dev *st,
-                                const struct scratch *s)
-{
-    struct view x = s->new_inputs;
-    size_t row = (size_t)x.cols * sizeof(float);
-    int32_t most = (int32_t)(decoder_coll_bytes(&m->mc, &m->cfg) / row);
-    TRY(m->op->embed(m->be, m->w[W_INPUT_EMBED], m->sh.vocab.first_id, st->token, x));
-    for (int32_t t = 0; t < s->new_inputs.rows; t += x.rows) {
-        int32_t left = s->new_inputs.rows - t;
-        x.rows = left < most ? left : most;
-        TRY(all_reduce(m, x));
-        x.off += (size_t)x.rows * row;
     }
-    return ST_OK;
-}
-
-/* s->inputs: [T, L P], of each layer (norm(W resid / sqrt(D)) + row sqrt(P)) / sqrt(2) */
-static enum status layers_inputs(struct decoder *m, const struct step_dev *st,
-                                 const struct scratch *s)
-{
-    const struct backend_ops *op = m->op;
-    int32_t P = m->mc.d_input;
-    struct view from = s->new_inputs, to = s->inputs; /* [T L, P] */
-    from.rows = to.rows = s->inputs.rows * m->mc.n_layers;
-    from.cols = from.stride = to.cols = to.stride = P;
-    TRY(op->linear(m->be, m->w[W_INPUT_PROJ], s->resid, s->new_inputs));
-    TRY(op->scale(m->be, s->new_inputs, (float)(1.0 / sqrt((double)m->mc.hidden))));
-    TRY(op->add_rms_norm(m->be, from, (struct view){0}, NULL, m->w[W_INPUT_PROJ_NORM], m->eps, to));
-    TRY(embed_inputs(m, st, s));
-    TRY(op->add(m->be, s->inputs, s->new_inputs, (float)sqrt((double)P)));
-    return op->scale(m->be, s->inputs, (float)sqrt(0.5));
+    return m->mc.arch->layer_scale ? scale_layer(m, l, s, delta) : ST_OK;
 }
 
 /* ---- encoders ---- */
@@ -554,7 +452,7 @@ static enum status layers_inputs(struct decoder *m, const struct step_dev *st,
 /* resid: the norm of the sum */
 static enum status encoder_input(struct decoder *m, const struct step_dev *st, struct scratch *s)
 {
-    TRY(embed(m, st, s));
+    TRY(inputs_embed(m, st, s));
     return m->op->layer_norm(m->be, s->resid, m->w[W_EMBED_NORM], m->w[W_EMBED_NORM_BIAS], m->eps,
                              s->resid);
 }
@@ -594,11 +492,15 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     bool encoder = m->mc.arch->encoder != NULL;
     if (encoder && !m->mc.arch->encoder->pre_norm)
         return encoder_forward(m, st, &s);
-    TRY(encoder ? encoder_input(m, st, &s) : embed(m, st, &s));
+    TRY(encoder ? encoder_input(m, st, &s) : inputs_embed(m, st, &s));
     if (m->mc.d_input)
-        TRY(layers_inputs(m, st, &s));
+        TRY(inputs_of_layers(m, st, &s));
+    if (m->mc.n_streams)
+        TRY(streams_begin(m, &s));
     for (int32_t i = 0; i < m->mc.n_layers; i++)
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
+    if (m->mc.n_streams)
+        TRY(streams_end(m, &s));
     TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &m->states));
     if (m->mc.headless) {
         assert(st->out_row.rows == 0);

@@ -48,6 +48,13 @@ static enum status check_features(const struct model_config *mc, struct backend 
         {a->wide_qk_norm, FEATURE_WIDE_NORM, "norms over all heads at once"},
         {a->encoder != NULL, FEATURE_FULL, "attention that is not causal"},
         {model_has(mc, TN_REL_BIAS), FEATURE_REL_BIAS, "attention with biases of distances"},
+        {mc->n_streams > 0, FEATURE_STREAMS, "AltUp"},
+        {mc->n_streams > 1, FEATURE_LATENT, "matrices of residual streams"},
+        {model_n_cut(mc) > 0, FEATURE_GATE_CUT, "gates cut by the statistics of their row"},
+        {a->window == WINDOW_CHUNK && mc->window > 0, FEATURE_CHUNK, "attention in chunks"},
+        {a->unit_qk_norm && mc->qk_norm, FEATURE_UNIT_QK, "norms of q and k behind RoPE"},
+        {a->experts == EXPERTS_STEP && mc->n_experts > 0, FEATURE_WEIGH_INPUT,
+         "factors on the inputs of experts"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].needed && !(info->features & 1U << rows[i].feature))
@@ -80,11 +87,6 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
         FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", d,
              info.device, info.max_head);
     TRY(check_features(mc, be, &info));
-    if (info.max_per_kv && cfg->kv_dtype != DT_F32 && mc->n_q / mc->n_kv > info.max_per_kv)
-        FAIL(ST_UNSUPPORTED,
-             "%d query heads share a key/value head: the backend (%s) takes up to %d, or more with "
-             "--kv-dtype f32",
-             mc->n_q / mc->n_kv, info.device, info.max_per_kv);
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
@@ -104,6 +106,7 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
                               .hidden = mc->hidden,
                               .ffn = sh->expert.n,
                               .up_alone = mc->n_experts && !mc->arch->tensor[TN_EXPERT_GATE].name,
+                              .weigh_input = mc->arch->experts == EXPERTS_STEP,
                               .renormalise = mc->renormalise,
                               .sigmoid = mc->sigmoid_scores,
                               .n_groups = mc->n_groups,
@@ -149,6 +152,17 @@ static bool take_delta(size_t *at, struct scratch_layout *out, const struct mode
            take(at, &out->delta_squares, T, mc->arch->mamba ? mc->n_delta_v : 0);
 }
 
+/* Of several residual streams, what a layer needs no longer than its prediction, its correction or LAuReL takes.  From
+ * *at on; moves it behind them. */
+static bool take_streams(size_t *at, struct scratch_layout *out, const struct model_config *mc,
+                         int32_t T)
+{
+    int32_t n = mc->n_streams;
+    return take(at, &out->others, T, n > 1 ? (n - 1) * mc->hidden : 0) &&
+           take(at, &out->modes, T, n) && take(at, &out->coefs, T, n * n) &&
+           take(at, &out->laurel_low, T, mc->laurel_rank);
+}
+
 static int32_t greater(int32_t a, int32_t b)
 {
     return a > b ? a : b;
@@ -164,8 +178,10 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     size_t at = 0;
     bool ok = take(&at, &out->resid, T, mc->hidden) && take(&at, &out->h, T, mc->hidden) &&
               take(&at, &out->out, T, model_n_out(mc) * mc->hidden);
-    ok = ok && take(&at, &out->inputs, T, model_axis(mc, AX_INPUTS));
-    size_t attention = at, delta = at, ffn = at, inputs = at;
+    ok = ok && take(&at, &out->inputs, T, model_axis(mc, AX_INPUTS)) &&
+         take(&at, &out->streams, T, mc->n_streams * mc->hidden) &&
+         take(&at, &out->laurel, T, mc->n_streams ? mc->hidden : 0);
+    size_t attention = at, delta = at, ffn = at, inputs = at, streams = at;
     out->moe_bytes = 0;
     ok = ok && take(&attention, &out->q, T, q) &&
          take(&attention, &out->att, T, mc->kv_rank ? sh->n_q * mc->kv_rank : q) &&
@@ -175,10 +191,13 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
          take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? q : 0) &&
          take_delta(&delta, out, mc, sh, T) &&
          take(&ffn, &out->mid, T, 2 * greater(sh->ffn.n, sh->wide.n)) &&
-         take(&ffn, &out->ffn, T, greater(sh->ffn.n, sh->wide.n));
+         take(&ffn, &out->ffn, T, greater(sh->ffn.n, sh->wide.n)) &&
+         take(&ffn, &out->stats, T, model_n_cut(mc) ? 3 * shard_all_slices(sh, cfg->world) : 0);
     size_t experts = at;
     ok = ok && take_experts(&experts, out, mc, sh, be, T) &&
-         take(&inputs, &out->new_inputs, T, model_axis(mc, AX_INPUTS));
+         take(&inputs, &out->new_inputs, T, model_axis(mc, AX_INPUTS)) &&
+         take(&inputs, &out->known_ids, T, mc->d_input > 0 && mc->input_vocab < mc->vocab) &&
+         take_streams(&streams, out, mc, T);
     size_t input = at; /* of one layer, behind its feed-forward */
     ok = ok && take(&input, &out->input_mid, T, 2 * mc->d_input) &&
          take(&input, &out->input_act, T, mc->d_input);
@@ -187,6 +206,7 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     at = at > experts ? at : experts;
     at = at > inputs ? at : inputs;
     at = at > input ? at : input;
+    at = at > streams ? at : streams;
     ok = ok && take(&at, &out->last, R, mc->hidden) && take(&at, &out->logits, R, sh->vocab.n_cols);
     out->total = at;
     if (!ok)

@@ -24,6 +24,11 @@ struct scratch_layout {
     size_t inputs;               /* L d_input: the layers' inputs, for the whole step */
     size_t new_inputs;           /* the same, while they are made */
     size_t input_mid, input_act; /* 2 d_input, d_input: of one layer */
+    size_t known_ids;            /* 1 i32: of the table of the layers' inputs */
+    size_t streams, others;      /* n_streams D for the whole step, (n_streams - 1) D at its ends */
+    size_t modes, coefs;         /* n_streams, n_streams n_streams */
+    size_t laurel_low, laurel;   /* laurel_rank, D beside attention */
+    size_t stats;                /* 3 for each slice of all ranks: of gates that are cut */
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
     size_t moe, moe_bytes;       /* what moe_ffn wants, in bytes whatever the step */
     size_t shared_mid, shared_ffn, shared_scale; /* 2 F, F, 1: of the shared expert */

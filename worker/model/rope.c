@@ -14,10 +14,10 @@ static double clamp01(double x)
 static double llama3(const struct rope_config *rc, double f)
 {
     double turns = rc->original_ctx * f / two_pi; /* in the original context */
-    if (turns > rc->high_freq_factor)
-        return f;
     if (turns < rc->low_freq_factor)
         return f / rc->factor;
+    if (turns >= rc->high_freq_factor) /* Llama 4 has one factor: nothing is between them */
+        return f;
     double keep = (turns - rc->low_freq_factor) / (rc->high_freq_factor - rc->low_freq_factor);
     return (1 - keep) * f / rc->factor + keep * f;
 }
@@ -74,7 +74,7 @@ void rope_frequencies(const struct rope_config *rc, int32_t max_ctx, double *out
 void rope_q_scales(const struct rope_config *rc, int32_t first, int32_t n, float *out)
 {
     for (int32_t p = 0; p < n; p++)
-        out[p] = (float)(1 + rc->q_beta * log(1 + floor((first + p) / rc->original_ctx)));
+        out[p] = (float)(1 + rc->q_beta * log(1 + floor((first + p + rc->q_first) / rc->q_floor)));
 }
 
 void rope_rows(const struct rope_config *rc, const double *frequency, int32_t first, int32_t n,

@@ -54,6 +54,18 @@ static enum ggml_type wanted_type(const struct choice *c, const char *name)
     return c->target->type;
 }
 
+/* Coefficients, which other programs read in f32. */
+static bool is_coefficient(const char *name)
+{
+    return strstr(name, ".altup_predict_coef.") || strstr(name, ".altup_correct_coef.");
+}
+
+/* Of the residual streams and LAuReL, which peers leave in 16 bits or more. */
+static bool stays_float(const char *name)
+{
+    return strstr(name, "altup_") || strstr(name, ".laurel_");
+}
+
 static enum ggml_type next_fitting(enum ggml_type t)
 {
     switch (t) {
@@ -72,8 +84,11 @@ enum ggml_type choice_type(const struct choice *c, const char *name, int32_t n_d
                            uint64_t row_len, enum ggml_type *wanted)
 {
     bool matrix = n_dims >= 2 && ends_with(name, ".weight") && !strstr(name, "norm") &&
-                  !strstr(name, "ffn_gate_inp") && strcmp(name, "position_embd.weight") != 0;
+                  !strstr(name, "ffn_gate_inp") && !strstr(name, "ssm_conv1d") &&
+                  strcmp(name, "position_embd.weight") != 0 && !is_coefficient(name);
     enum ggml_type t = matrix ? wanted_type(c, name) : GGML_F32;
+    if (matrix && stays_float(name) && ggml_type_info(t)->block > 1)
+        t = GGML_F16;
     *wanted = t;
     while (row_len % ggml_type_info(t)->block)
         t = next_fitting(t);

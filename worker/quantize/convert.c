@@ -5,6 +5,7 @@
 
 #include "common/checked.h"
 #include "common/pool.h"
+#include "worker/load/group_weights.h"
 #include "worker/quantize/quant_encode.h"
 
 enum { BATCH_BYTES = 8 << 20 };
@@ -69,15 +70,37 @@ static uint64_t source_row(const struct piece *p, uint64_t r)
     return r - at + at / 2 + at % 2 * (d / 2);
 }
 
+/* The stored blocks of a row as those of GGUF. */
+static void join_blocks(const unsigned char *from, const unsigned char *scales, size_t n,
+                        unsigned char *out)
+{
+    const struct quant_form *f = quant_form(DT_MXFP4);
+    for (size_t b = 0; b < n / (size_t)f->block; b++)
+        mxfp4_block(from + b * ((size_t)f->n_bytes - 1), scales[b], out + b * (size_t)f->n_bytes);
+}
+
 /* Its elements one behind the other. */
-static const unsigned char *row_elements(const struct batch *b, uint64_t r, struct part *s)
+static const unsigned char *row_elements(const struct batch *b, const struct piece_run *run,
+                                         uint64_t r, struct part *s)
 {
     const struct piece *p = b->piece;
-    const unsigned char *from = pieces_row(b->pieces, p, source_row(p, r));
-    size_t size = dtype_size(p->from);
+    uint64_t at = source_row(p, r) - run->first_row;
+    const unsigned char *from = run->data + (size_t)at * p->row_step;
+    size_t size = dtype_size(p->from), n = (size_t)p->row_len;
+    const struct piece_heads *h = &p->columns;
+    if (run->scales) {
+        join_blocks(from, run->scales + (size_t)at * p->scale_step, n, s->gathered);
+        return s->gathered;
+    }
+    if (h->size) {
+        size_t head = (size_t)h->size * size;
+        for (size_t i = 0; i < n / (size_t)h->size; i++)
+            memcpy(s->gathered + i * head, from + piece_head(h, i) * head, head);
+        return s->gathered;
+    }
     if (!p->step)
         return from;
-    for (size_t i = 0; i < (size_t)p->row_len; i++)
+    for (size_t i = 0; i < n; i++)
         memcpy(s->gathered + i * size, from + i * p->step, size);
     return s->gathered;
 }
@@ -85,12 +108,17 @@ static const unsigned char *row_elements(const struct batch *b, uint64_t r, stru
 static void convert_row(const struct batch *b, uint64_t r, unsigned char *out, struct part *s)
 {
     const struct piece *p = b->piece;
-    const unsigned char *from = row_elements(b, r, s);
+    const struct piece_run *run = pieces_run(b->pieces, p, source_row(p, r));
+    const unsigned char *from = row_elements(b, run, r, s);
     size_t n = (size_t)p->row_len;
     expand(p->from, from, n, s->row);
+    for (size_t i = 0; run->factor != 1 && i < n; i++)
+        s->row[i] *= run->factor;
     for (size_t i = 0; p->add != 0 && i < n; i++) /* -0 stays as it is */
         s->row[i] += p->add;
-    if (p->from == p->to && p->add == 0)
+    for (size_t i = 0; p->decay && i < n; i++)
+        s->row[i] = decay_of_log(s->row[i]);
+    if (p->from == p->to && p->add == 0 && run->factor == 1 && !p->decay)
         memcpy(out, from, p->to_bytes);
     else
         encode(p->to, s->row, n, out);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/dtype.h"
+#include "worker/quantize/keys_layers.h"
 #include "worker/quantize/vocab_pre.h"
 
 static bool begins(struct gguf_str s, const char *with)
@@ -38,49 +40,21 @@ enum status keys_copy(struct gguf_writer *w, const struct keys_source *s, const 
 
 /* ---- from a folder ---- */
 
-struct arch_keys {
-    struct gguf_writer *w;
-    const struct arch *to; /* of GGUF */
-    const struct model_config *mc;
-    struct text_buf *notes;
-};
-
-struct full_key {
-    char text[96];
-};
-
-static struct full_key key_of(const struct arch_keys *a, const char *key)
-{
-    struct full_key k;
-    snprintf(k.text, sizeof k.text, "%s.%s", a->to->name, key);
-    return k;
-}
-
-static enum status put_int(const struct arch_keys *a, const char *key, int32_t v)
-{
-    return gguf_put_u32(a->w, key_of(a, key).text, (uint32_t)v);
-}
-
-static enum status put_float(const struct arch_keys *a, const char *key, double v)
-{
-    return gguf_put_f32(a->w, key_of(a, key).text, (float)v);
-}
-
 /* YaRN's own factor is not written; yarn_log_multiplier 1 says that there is none at all. */
 static enum status put_yarn_factor(const struct arch_keys *a, const struct rope_config *rope)
 {
     if (a->to->needs_rope && rope->attention_factor == 1)
-        return put_float(a, "rope.scaling.yarn_log_multiplier", 1);
-    return put_float(a, "rope.scaling.attn_factor",
-                     rope->attention_factor / rope_yarn_mscale(rope->factor, 1));
+        return key_put_float(a, "rope.scaling.yarn_log_multiplier", 1);
+    return key_put_float(a, "rope.scaling.attn_factor",
+                         rope->attention_factor / rope_yarn_mscale(rope->factor, 1));
 }
 
 static enum status put_longrope(const struct arch_keys *a, const struct rope_config *rope)
 {
-    if (strcmp(a->to->name, "phi3") != 0)
+    if (!a->to->rope_factors)
         FAIL(ST_UNSUPPORTED, "LongRoPE cannot be said in GGUF's %s", a->to->name);
-    TRY(put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
-    return put_float(a, "rope.scaling.attn_factor", rope->attention_factor);
+    TRY(key_put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
+    return key_put_float(a, "rope.scaling.attn_factor", rope->attention_factor);
 }
 
 static enum status put_scaling(const struct arch_keys *a)
@@ -97,37 +71,39 @@ static enum status put_scaling(const struct arch_keys *a)
     if (rope->type != ROPE_LINEAR && rope->type != ROPE_YARN)
         return ST_OK; /* Llama 3's rule is the tensor rope_freqs.weight */
     TRY(gguf_put_str(a->w, key_of(a, "rope.scaling.type").text, name, strlen(name)));
-    TRY(put_float(a, "rope.scaling.factor", rope->factor));
+    TRY(key_put_float(a, "rope.scaling.factor", rope->factor));
     if (rope->type == ROPE_LINEAR)
         return ST_OK;
-    TRY(put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
-    if (!rope->truncate)
-        FAIL(ST_UNSUPPORTED, "YaRN with truncate false cannot be said in GGUF");
-    TRY(put_yarn_factor(a, rope));
-    TRY(put_float(a, "rope.scaling.yarn_beta_fast", rope->beta_fast));
-    return put_float(a, "rope.scaling.yarn_beta_slow", rope->beta_slow);
+    TRY(key_put_int(a, "rope.scaling.original_context_length", (int32_t)rope->original_ctx));
+    if (rope->truncate == a->to->sinks) /* gpt-oss: false */
+        FAIL(ST_UNSUPPORTED, "YaRN with truncate %s cannot be said in GGUF's %s",
+             rope->truncate ? "true" : "false", a->to->name);
+    if (!a->to->latent || rope->attention_factor != 1) /* see keys_latent_scale */
+        TRY(put_yarn_factor(a, rope));
+    TRY(key_put_float(a, "rope.scaling.yarn_beta_fast", rope->beta_fast));
+    return key_put_float(a, "rope.scaling.yarn_beta_slow", rope->beta_slow);
 }
 
 static enum status put_rope(const struct arch_keys *a)
 {
     const struct rope_config *rope = &a->mc->rope;
-    if (a->mc->n_positions)
+    if (a->mc->n_positions || a->to->one_part)
         return ST_OK;
-    TRY(put_int(a, "rope.dimension_count", rope->rot_dim));
-    TRY(put_float(a, "rope.freq_base", rope->theta));
+    TRY(key_put_int(a, "rope.dimension_count", rope->rot_dim));
+    TRY(key_put_float(a, "rope.freq_base", rope->theta));
     TRY(put_scaling(a));
     if (rope->q_beta != 0 && !a->to->needs_rope)
         FAIL(ST_UNSUPPORTED, "llama_4_scaling_beta cannot be said in GGUF's %s", a->to->name);
     if (rope->q_beta != 0)
-        TRY(put_float(a, "attention.temperature_scale", rope->q_beta));
+        TRY(key_put_float(a, "attention.temperature_scale", rope->q_beta));
     if (!a->to->local_rope || (a->to->wide_qk_norm && !a->mc->window)) /* OLMo 2 */
         return ST_OK;
     if (a->mc->local_rope.type != ROPE_PLAIN)
         FAIL(ST_UNSUPPORTED, "the RoPE of the layers with a window is %s: GGUF cannot say that",
              rope_type_name(a->mc->local_rope.type));
     if (a->to->global_heads)
-        TRY(put_int(a, "rope.dimension_count_swa", a->mc->local_rope.rot_dim));
-    return put_float(a, "rope.freq_base_swa", a->mc->local_rope.theta);
+        TRY(key_put_int(a, "rope.dimension_count_swa", a->mc->local_rope.rot_dim));
+    return key_put_float(a, "rope.freq_base_swa", a->mc->local_rope.theta);
 }
 
 /* A flag for each layer, where the layers are not those that a file without the key has. */
@@ -137,7 +113,7 @@ static enum status put_pattern(const struct arch_keys *a)
     bool usual = true;
     for (int32_t i = 0; i < mc->n_layers; i++)
         usual &= mc->windowed[i] == ((i + 1) % a->to->default_pattern != 0);
-    if (usual && !a->to->global_heads)
+    if (usual && !a->to->global_heads && !a->to->streams)
         return ST_OK;
     TRY(gguf_begin_array(a->w, key_of(a, "attention.sliding_window_pattern").text, GGUF_BOOL,
                          (size_t)mc->n_layers));
@@ -155,7 +131,7 @@ static enum status put_window(const struct arch_keys *a)
     if (a->to->window == WINDOW_PATTERN) {
         if (!mc->window && (a->to->nope == NOPE_FULL || a->to->wide_qk_norm))
             return ST_OK;
-        TRY(put_int(a, "attention.sliding_window", mc->window ? mc->window : mc->max_ctx));
+        TRY(key_put_int(a, "attention.sliding_window", mc->window ? mc->window : mc->max_ctx));
         return put_pattern(a);
     }
     if (n_windowed && (n_windowed < mc->n_layers || a->to->window != WINDOW_ALL))
@@ -163,7 +139,7 @@ static enum status put_window(const struct arch_keys *a)
              n_windowed < mc->n_layers ? "some of the" : "all", a->to->name);
     /* Phi-3's files always have the key: 0 is no window */
     return n_windowed || strcmp(a->to->name, "phi3") == 0
-               ? put_int(a, "attention.sliding_window", n_windowed ? mc->window : 0)
+               ? key_put_int(a, "attention.sliding_window", n_windowed ? mc->window : 0)
                : ST_OK;
 }
 
@@ -171,13 +147,15 @@ static enum status put_caps(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
     if (a->to->default_attn_cap > 0) { /* without the keys they would have these */
-        if (mc->attn_cap == 0 || mc->logit_cap == 0)
-            FAIL(ST_UNSUPPORTED, "%s null cannot be said in GGUF's %s",
-                 mc->attn_cap == 0 ? "attn_logit_softcapping" : "final_logit_softcapping",
+        if (mc->attn_cap == 0)
+            FAIL(ST_UNSUPPORTED, "attn_logit_softcapping null cannot be said in GGUF's %s",
                  a->to->name);
-        TRY(put_float(a, "attn_logit_softcapping", mc->attn_cap));
+        TRY(key_put_float(a, "attn_logit_softcapping", mc->attn_cap));
     }
-    return mc->logit_cap > 0 ? put_float(a, "final_logit_softcapping", mc->logit_cap) : ST_OK;
+    if (a->to->default_logit_cap > 0 && mc->logit_cap == 0)
+        FAIL(ST_UNSUPPORTED, "final_logit_softcapping null cannot be said in GGUF's %s",
+             a->to->name);
+    return mc->logit_cap > 0 ? key_put_float(a, "final_logit_softcapping", mc->logit_cap) : ST_OK;
 }
 
 static double attn_scale(const struct model_config *mc, double said)
@@ -191,22 +169,25 @@ static enum status put_scales(const struct arch_keys *a)
     static const char *const acts[] = {[MODEL_SILU] = "SiLU",
                                        [MODEL_GELU] = "GELU",
                                        [MODEL_GELU_TANH] = "tanh GELU",
-                                       [MODEL_RELU] = "ReLU"};
+                                       [MODEL_RELU] = "ReLU",
+                                       [MODEL_RELU2] = "the square of ReLU"};
     enum model_act act = gguf_arch_act(a->to, mc);
     if (mc->act != act)
         FAIL(ST_UNSUPPORTED, "GGUF's %s has %s, this model another activation", a->to->name,
              acts[act]);
-    for (int32_t i = 0; i < mc->n_layers; i++)
-        if (mc->nope[i] != gguf_arch_nope(a->to, mc, i))
+    for (int32_t i = 0; i < mc->n_layers; i++) /* Mamba-2: keys_states */
+        if (mc->nope[i] != (a->to->mamba ? mc->nope[0] : gguf_arch_nope(a->to, mc, i)))
             FAIL(ST_UNSUPPORTED, "GGUF's %s has other layers without RoPE", a->to->name);
     if (a->to->multipliers) {
-        TRY(put_float(a, "attention.scale", attn_scale(mc, mc->attn_scale)));
-        TRY(put_float(a, "embedding_scale", mc->embed_scale));
-        TRY(put_float(a, "residual_scale", mc->residual_scale));
-        return put_float(a, "logit_scale", 1 / mc->logit_scale);
+        TRY(key_put_float(a, "attention.scale", attn_scale(mc, mc->attn_scale)));
+        TRY(key_put_float(a, "embedding_scale", mc->embed_scale));
+        TRY(key_put_float(a, "residual_scale", mc->residual_scale));
+        return key_put_float(a, "logit_scale", 1 / mc->logit_scale);
     }
     if (a->to->logit_factor)
-        TRY(put_float(a, "logit_scale", mc->logit_scale));
+        TRY(key_put_float(a, "logit_scale", mc->logit_scale));
+    if (a->to->latent)
+        return keys_latent_scale(a);
     double want = attn_scale(mc, mc->attn_scale);
     if (fabs(attn_scale(mc, gguf_arch_attn_scale(a->to, mc)) / want - 1) > 1e-6)
         FAIL(ST_UNSUPPORTED, "query_pre_attn_scalar %g cannot be said in GGUF's %s",
@@ -219,58 +200,93 @@ static enum status put_groups(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
     int32_t dense = mc->n_layers - model_n_sparse(mc);
-    for (int32_t i = 0; i < mc->n_layers; i++)
+    bool listed = a->to->experts == EXPERTS_BLOCKS; /* see keys_ffn_listed */
+    for (int32_t i = 0; !listed && i < mc->n_layers; i++)
         if (mc->sparse[i] != (i >= dense))
             FAIL(ST_UNSUPPORTED, "dense layers behind sparse ones cannot be said in GGUF's %s",
                  a->to->name);
-    TRY(put_int(a, "leading_dense_block_count", dense));
-    TRY(put_int(a, "expert_shared_count", mc->shared_ffn / mc->expert_ffn));
-    TRY(put_float(a, "expert_weights_scale", mc->route_scale));
+    if (!listed)
+        TRY(key_put_int(a, "leading_dense_block_count", dense));
+    TRY(key_put_int(a, "expert_shared_count",
+                    listed ? mc->shared_ffn > 0 : mc->shared_ffn / mc->expert_ffn));
+    TRY(key_put_float(a, "expert_weights_scale", mc->route_scale));
     TRY(gguf_put_bool(a->w, key_of(a, "expert_weights_norm").text, mc->renormalise));
     if (mc->n_groups < 1)
         return ST_OK;
-    TRY(put_int(a, "expert_group_count", mc->n_groups));
-    return put_int(a, "expert_group_used_count", mc->top_groups);
+    TRY(key_put_int(a, "expert_group_count", mc->n_groups));
+    return key_put_int(a, "expert_group_used_count", mc->top_groups);
 }
 
 static enum status put_experts(const struct arch_keys *a)
 {
-    enum { SIGMOID = 2 };
-    bool groups = a->to->experts == EXPERTS_GROUPS;
+    enum { SOFTMAX = 1, SIGMOID = 2 };
+    const enum expert_rule rule = a->to->experts;
+    bool groups = rule == EXPERTS_GROUPS || rule == EXPERTS_BLOCKS;
     const struct model_config *mc = a->mc;
     int32_t n = model_n_sparse(mc);
     if (!n)
         return ST_OK;
-    if (a->to->experts == EXPERTS_NONE)
+    if (rule == EXPERTS_NONE)
         FAIL(ST_UNSUPPORTED, "experts cannot be said in GGUF's %s", a->to->name);
     if (!groups && mc->renormalise != gguf_arch_renormalises(a->to))
         FAIL(ST_UNSUPPORTED, "norm_topk_prob %s cannot be said in GGUF's %s",
              mc->renormalise ? "true" : "false", a->to->name);
     if (n < mc->n_layers && !groups)
         TRY(vocab_note(a->notes, "some layers have no experts: other programs may not read that"));
-    TRY(put_int(a, "expert_count", mc->n_experts));
-    TRY(put_int(a, "expert_used_count", mc->top_k));
+    if (a->to->expert_bias && (mc->glu_limit != 7 || mc->glu_alpha != 1.702))
+        FAIL(ST_UNSUPPORTED, "swiglu_limit %g cannot be said in GGUF's %s, which has 7",
+             mc->glu_limit, a->to->name);
+    TRY(key_put_int(a, "expert_count", mc->n_experts));
+    TRY(key_put_int(a, "expert_used_count", mc->top_k));
     if (groups)
         TRY(put_groups(a));
-    if (a->to->route_bias)
-        TRY(put_int(a, "expert_gating_func", SIGMOID));
-    if (a->to->shared_option)
-        TRY(put_int(a, "expert_shared_feed_forward_length", mc->shared_ffn));
-    bool sized = a->to->experts != EXPERTS_MIXTRAL && a->to->experts != EXPERTS_OLMO;
-    return sized || a->to->route_bias ? put_int(a, "expert_feed_forward_length", mc->expert_ffn)
-                                      : ST_OK;
+    if (groups || a->to->route_bias)
+        TRY(key_put_int(a, "expert_gating_func", mc->sigmoid_scores ? SIGMOID : SOFTMAX));
+    if (a->to->shared_option || rule == EXPERTS_BLOCKS || rule == EXPERTS_OPTION)
+        TRY(key_put_int(a, "expert_shared_feed_forward_length", mc->shared_ffn));
+    bool sized = rule != EXPERTS_MIXTRAL && rule != EXPERTS_OLMO && rule != EXPERTS_OPTION;
+    return sized || a->to->route_bias || a->to->expert_bias
+               ? key_put_int(a, "expert_feed_forward_length", mc->expert_ffn)
+               : ST_OK;
 }
 
 /* Of layers that share keys and values, where they are wider, and of the others. */
 static enum status put_ffn(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
-    if (!mc->wide_ffn)
-        return put_int(a, "feed_forward_length", mc->ffn);
+    bool experts_alone = a->to->experts == EXPERTS_OPTION && model_n_sparse(mc);
+    if (a->to->one_part)
+        return keys_ffn_listed(a);
+    if (!mc->wide_ffn && !a->to->streams)
+        return mc->ffn || experts_alone
+                   ? key_put_int(a, "feed_forward_length", experts_alone ? mc->expert_ffn : mc->ffn)
+                   : ST_OK;
     TRY(gguf_begin_array(a->w, key_of(a, "feed_forward_length").text, GGUF_I32,
                          (size_t)mc->n_layers));
     for (int32_t i = 0; i < mc->n_layers; i++)
-        TRY(gguf_item_32(a->w, (uint32_t)(model_kv_layer(mc, i) == i ? mc->ffn : mc->wide_ffn)));
+        TRY(gguf_item_32(
+            a->w, (uint32_t)(model_kv_layer(mc, i) != i && mc->wide_ffn ? mc->wide_ffn : mc->ffn)));
+    return ST_OK;
+}
+
+/* Several residual streams, and what Gemma 3n has beside them. */
+static enum status put_streams(const struct arch_keys *a)
+{
+    enum { STREAMS = 4, RANK = 64 }; /* that llama.cpp takes, whatever the file says */
+    const struct model_config *mc = a->mc;
+    if (!mc->scale_active)
+        FAIL(ST_UNSUPPORTED, "altup_correct_scale false cannot be said in GGUF's %s", a->to->name);
+    if (mc->n_streams != STREAMS || mc->active_stream != 0 || mc->laurel_rank != RANK)
+        TRY(vocab_note(a->notes, "the residual streams or LAuReL's rank are not Gemma 3n's: other "
+                                 "programs may not read that"));
+    TRY(key_put_int(a, "altup.num_inputs", mc->n_streams));
+    TRY(key_put_int(a, "altup.active_idx", mc->active_stream));
+    TRY(key_put_int(a, "attention.shared_kv_layers", mc->n_kv_shared));
+    TRY(key_put_int(a, "embedding_length_per_layer_input", mc->d_input));
+    TRY(gguf_begin_array(a->w, key_of(a, "activation_sparsity_scale").text, GGUF_F32,
+                         (size_t)mc->n_layers));
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        TRY(gguf_item_32(a->w, bits_of_f32(mc->gate_cut[i])));
     return ST_OK;
 }
 
@@ -288,14 +304,23 @@ static enum status put_heads(const struct arch_keys *a)
                 {"attention.shared_kv_layers", mc->n_kv_shared},
                 {"embedding_length_per_layer_input", mc->d_input}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        TRY(put_int(a, rows[i].key, rows[i].value));
+        TRY(key_put_int(a, rows[i].key, rows[i].value));
     if (mc->n_kv == mc->global_n_kv)
-        return put_int(a, "attention.head_count_kv", mc->n_kv);
+        return key_put_int(a, "attention.head_count_kv", mc->n_kv);
     TRY(gguf_begin_array(a->w, key_of(a, "attention.head_count_kv").text, GGUF_I32,
                          (size_t)mc->n_layers));
     for (int32_t i = 0; i < mc->n_layers; i++)
         TRY(gguf_item_32(a->w, (uint32_t)(mc->windowed[i] ? mc->n_kv : mc->global_n_kv)));
     return ST_OK;
+}
+
+/* Heads that are alike in all layers with attention. */
+static enum status put_like_heads(const struct arch_keys *a)
+{
+    bool listed = a->to->mamba && !a->to->beside;
+    TRY(listed ? keys_heads_listed(a) : key_put_int(a, "attention.head_count_kv", a->mc->n_kv));
+    TRY(key_put_int(a, "attention.key_length", a->mc->d_head));
+    return key_put_int(a, "attention.value_length", a->mc->d_head);
 }
 
 static enum status put_sizes(const struct arch_keys *a)
@@ -308,20 +333,22 @@ static enum status put_sizes(const struct arch_keys *a)
                 {"context_length", mc->max_ctx},
                 {"embedding_length", mc->hidden},
                 {"block_count", mc->n_layers},
-                {"attention.head_count", mc->n_q},
-                {"attention.head_count_kv", mc->n_kv},
-                {"attention.key_length", mc->d_head},
-                {"attention.value_length", mc->d_head}};
-    const size_t own = 3; /* the last rows: where all layers have the same heads */
-    for (size_t i = 0; i < ARRAY_LEN(rows) - (a->to->global_heads ? own : 0); i++)
-        TRY(put_int(a, rows[i].key, rows[i].value));
+                {"attention.head_count", mc->n_q}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        TRY(key_put_int(a, rows[i].key, rows[i].value));
     TRY(put_ffn(a));
-    if (a->to->global_heads)
-        TRY(put_heads(a));
+    TRY(a->to->latent         ? keys_latent_sizes(a)
+        : a->to->global_heads ? put_heads(a)
+                              : put_like_heads(a));
+    if (a->to->delta)
+        TRY(keys_states(a));
+    if (a->to->streams)
+        TRY(put_streams(a));
     if (a->to->parallel_option)
         TRY(gguf_put_bool(a->w, key_of(a, "use_parallel_residual").text, mc->parallel));
-    return put_float(
-        a, a->to->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+    bool other_name = a->to->layer_norm || a->to->one_part;
+    return key_put_float(
+        a, other_name ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
         mc->eps);
 }
 
@@ -339,10 +366,9 @@ static struct gguf_str last_part(const char *path)
 enum status keys_from_folder(struct gguf_writer *w, const struct keys_source *s)
 {
     const struct model_config *mc = s->mc;
-    const struct arch *to = gguf_arch_for(mc->arch->model_type);
+    const struct arch *to = NULL;
     struct gguf_str name = last_part(s->path);
-    if (!to)
-        FAIL(ST_UNSUPPORTED, "%s has no architecture in GGUF", mc->arch->name);
+    TRY(gguf_arch_for(&to, mc));
     const struct arch_keys a = {w, to, mc, s->notes};
     TRY(gguf_put_str(w, "general.architecture", to->name, strlen(to->name)));
     TRY(gguf_put_str(w, "general.type", "model", 5));

@@ -14,6 +14,7 @@
 #include "common/options.h"
 #include "worker/quantize/convert.h"
 #include "worker/quantize/keys.h"
+#include "worker/quantize/pieces_make.h"
 #include "worker/quantize/quality.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG_USE = 2, EXIT_MODEL = 3, EXIT_STOPPED = 130 };
@@ -102,7 +103,9 @@ static const struct option_set options = {
         "type that fits (q4_k q5_0, q5_k q5_1, q6_k q8_0, else f16), and the summary says so.\n"
         "_m: in the first and the last eighth of the layers and in every third between, attn_v "
         "and\n"
-        "ffn_down are q6_k.  Norms, biases and expert routers are f32.\n"
+        "ffn_down are q6_k.  Norms, biases, expert routers, convolutions and other small tensors "
+        "are\n"
+        "f32; experts in MXFP4 (gpt-oss) stay as they are.\n"
         "Examples:\n"
         "  ingot quantize models/Qwen3-0.6B qwen3-q4_k_m.gguf --type q4_k_m\n"
         "  ingot quantize model-f16.gguf model-q8_0.gguf --type q8_0 --text prose.txt\n"

@@ -4,7 +4,9 @@ add_library(ingot_quantize STATIC
   quantize/convert.c
   quantize/gguf_write.c
   quantize/keys.c
+  quantize/keys_layers.c
   quantize/pieces.c
+  quantize/pieces_make.c
   quantize/quality.c
   quantize/quant_encode.c
   quantize/vocab.c
