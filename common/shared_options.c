@@ -111,6 +111,10 @@ static const struct shared_row table[] = {
               "launch each as one graph, where device and collective can.  The bytes are the "
               "same."},
      .users = FOR_WORKER | STARTERS},
+    {{.name = "forced-tokens", ROW(forced_tokens, OPT_FLAG), .def = "true",
+      .help = "Where a grammar allows one token alone, take it and those forced behind it without "
+              "a step for each.  The bytes are the same."},
+     .users = FOR_WORKER | STARTERS},
 
     {{.help = "Sizes"}, .users = BOTH | STARTERS},
     {{.name = "max-seqs", ROW(max_seqs, OPT_INT), .arg = "N", .def = "64", .min = 1, .max = 4096,

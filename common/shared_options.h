@@ -41,7 +41,7 @@ struct shared_options {
         turn_tokens;
     /* steps */
     double target_itl_ms, max_step_ms; /* -1: chosen by measured times */
-    bool prefix_cache, overlap;
+    bool prefix_cache, overlap, forced_tokens;
     /* clients */
     int64_t max_clients, tenant_clients, client_grace_ms, slow_client_ms, drain_ms;
     uint64_t max_message;  /* bytes */

@@ -1,5 +1,5 @@
 /* Compiles the grammars of requests, to refuse bad ones before anything runs, and keeps the verdicts on the last ones by
- * the digest of their source: the same source, good or bad, is compiled once.  One thread (the text thread). */
+ * the digest of their source: the same source, good or bad, is compiled once.  One thread (the text service's second). */
 #ifndef COORDINATOR_GRAMMAR_CHECK_H
 #define COORDINATOR_GRAMMAR_CHECK_H
 

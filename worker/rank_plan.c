@@ -73,6 +73,7 @@ static void set_step(struct rank_plan *p, const struct model_config *mc)
         .parts = p->parts,
         .deadline_ms = (uint32_t)p->opt->peer_ms,
         .masks = backend_ops_of(p->be)->mask_logits != NULL,
+        .forced_tokens = p->opt->forced_tokens,
         .pool = p->modules.present ? &p->pool : NULL,
         .headless = mc->headless,
         .encoder = mc->arch->encoder != NULL,

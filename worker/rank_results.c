@@ -92,6 +92,26 @@ static enum status score_rows(struct rank_step *r, const struct flight *f)
     return ST_OK;
 }
 
+/* The forced tokens go behind all others.  Their log probability is 0: there is no other token. */
+static void append_forced(struct rank_step *r, const struct flight *f)
+{
+    r->n_forced = 0;
+    for (uint32_t k = 0; k < f->n_forced; k++) {
+        const struct forced_token *t = &f->forced[k];
+        const struct out_row *row = &f->rows[t->i_row];
+        struct draw_candidates c = {.n = 1,
+                                    .logit = (float[]){0.0f},
+                                    .id = (int32_t[]){t->id},
+                                    .complete = true,
+                                    .sums = {.max = 0.0f, .sum = 1.0}};
+        if (!draw_finite(&r->sums[t->i_row]))
+            continue; /* the sequence ends here */
+        struct result_token *out = &r->tokens[f->n_rows + f->n_scored + (int32_t)r->n_forced++];
+        out->seq_id = row->seq_id;
+        sampler_report(&row->sp, &c, 0, out);
+    }
+}
+
 enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows)
 {
     const struct rank_step_config *cfg = &r->cfg;
@@ -117,6 +137,7 @@ enum status rank_step_sample(struct rank_step *r, int32_t *rows, int32_t *n_rows
         else if (draw(r, row, i, &c) == NEED_ALL)
             rows[(*n_rows)++] = i;
     }
+    append_forced(r, f);
     return score_rows(r, f);
 }
 
@@ -124,7 +145,7 @@ struct result_token *rank_step_tokens(const struct rank_step *r, uint32_t *n)
 {
     assert(r->n_sampled > 0);
     const struct flight *f = &r->flights[flight_of(r->n_sampled - 1)];
-    *n = (uint32_t)(f->n_rows + f->n_scored);
+    *n = (uint32_t)(f->n_rows + f->n_scored) + r->n_forced;
     return r->tokens;
 }
 

@@ -47,7 +47,7 @@ static enum status take_host(struct rank_step *r)
     r->sorted_id = calloc(vocab, sizeof *r->sorted_id);
     r->sort_scratch = calloc(vocab, 2 * sizeof *r->sort_scratch);
     r->sums = calloc(max_seqs, sizeof *r->sums);
-    r->tokens = calloc((size_t)sizes_rows(&r->cfg), sizeof *r->tokens);
+    r->tokens = calloc((size_t)sizes_rows(&r->cfg) + MAX_FORCED_TOKENS, sizeof *r->tokens);
     r->picked_host = malloc(sizes_picked(&r->cfg) + sizeof *r->picked_host);
     if (!r->full_host || !r->row || !r->sorted || !r->sorted_id || !r->sort_scratch || !r->sums ||
         !r->tokens || !r->picked_host)
@@ -462,6 +462,17 @@ static enum status check_embeds(const struct rank_step *r, const struct step_pla
     return ST_OK;
 }
 
+/* The tokens that grammars force behind those of the step. */
+static void note_forced(const struct rank_step *r, struct flight *f)
+{
+    const struct forced_token *forced = NULL;
+    f->n_forced = 0;
+    if (r->masks && masks_any(r->masks))
+        forced = masks_forced(r->masks, &f->n_forced);
+    if (f->n_forced)
+        memcpy(f->forced, forced, f->n_forced * sizeof *forced);
+}
+
 /* Does row i's grammar allow no token? */
 static void note_ending(const struct rank_step *r, struct out_row *row, int32_t i)
 {
@@ -500,6 +511,7 @@ enum status rank_step_run(struct rank_step *r, const struct step_plan *plan)
     TRY(enqueue(r, f, &dev, plan));
     for (int32_t i = 0; r->masks && i < f->n_rows; i++)
         note_ending(r, &f->rows[i], i);
+    note_forced(r, f);
     TRY(backend_ops_of(cfg->be)->event_mark(cfg->be, flight_of(r->n_run)));
     r->n_run++;
     return ST_OK;

@@ -6,15 +6,18 @@
 #include "worker/rank_step.h"
 #include "worker/rank_step_sizes.h"
 #include "worker/sample/edits.h"
+#include "worker/sample/masks.h"
 #include "worker/sample/sampler.h"
 
 /* A step that was run.  Event i_flight of the backend is marked behind it. */
 struct flight {
-    int32_t n_rows;          /* of logits from which a token is drawn */
-    int32_t n_scored;        /* rows behind them, for step_scored; a step with these runs alone */
-    int32_t batch;           /* rows of logits: n_rows, n_scored and pads */
-    bool host_draws;         /* some of them */
-    struct out_row *rows;    /* [max_seqs] */
+    int32_t n_rows;       /* of logits from which a token is drawn */
+    int32_t n_scored;     /* rows behind them, for step_scored; a step with these runs alone */
+    int32_t batch;        /* rows of logits: n_rows, n_scored and pads */
+    bool host_draws;      /* some of them */
+    struct out_row *rows; /* [max_seqs] */
+    struct forced_token forced[MAX_FORCED_TOKENS]; /* rank 0 */
+    uint32_t n_forced;
     struct buf *back;        /* pinned: what `out` was after the step; other ranks than 0: the ids,
                                 after steps with grammars */
     const int32_t *back_ptr; /* its address */
@@ -55,7 +58,8 @@ struct rank_step {
     uint64_t *sort_scratch;      /* [2 vocab] */
     struct draw_sums *sums;      /* [max_seqs] */
     float *picked_host;          /* as picked */
-    struct result_token *tokens; /* [max_seqs + max_scored] */
+    struct result_token *tokens; /* [max_seqs + max_scored + MAX_FORCED_TOKENS] */
+    uint32_t n_forced;           /* of the tokens of the last rank_step_sample, the last ones */
 };
 
 static inline struct view packed(struct buf *b, size_t at_word, int32_t rows, int32_t cols,

@@ -74,7 +74,8 @@ struct masks_config sizes_masks(const struct rank_step_config *cfg)
     return (struct masks_config){.max_open = cfg->step.max_open,
                                  .max_seqs = sizes_rows(cfg),
                                  .vocab = cfg->step.vocab,
-                                 .part = cfg->parts[cfg->rank]};
+                                 .part = cfg->parts[cfg->rank],
+                                 .forced = cfg->forced_tokens && cfg->rank == 0};
 }
 
 size_t sizes_ids(const struct rank_step_config *cfg)
@@ -117,7 +118,8 @@ static size_t draw_bytes(const struct rank_step_config *cfg)
     size_t flights = MAX_STEPS_IN_FLIGHT * max_seqs * sizeof(struct out_row);
     size_t of_token = 2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(uint64_t);
     size_t of_seq = sizeof(struct draw_sums) + sizeof(struct result_token);
-    size_t scored = (size_t)cfg->step.max_scored * sizeof(struct result_token) + sizes_picked(cfg);
+    size_t more = (size_t)cfg->step.max_scored + MAX_FORCED_TOKENS;
+    size_t scored = more * sizeof(struct result_token) + sizes_picked(cfg);
     return cfg->rank == 0
                ? flights + sizes_full(cfg) + vocab * of_token + max_seqs * of_seq + scored
                : flights;

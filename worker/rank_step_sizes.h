@@ -22,6 +22,7 @@ struct rank_step_config {
     const struct vocab_part *parts;   /* [world] every rank's share (copied) */
     uint32_t deadline_ms;             /* how long a step may take on the device, 0 = for ever */
     bool masks;                       /* the backend can mask logits */
+    bool forced_tokens;               /* tokens that grammars force are in the results of a step */
     const struct pooler_config *pool; /* of the model's embeddings; NULL: it gives none */
     bool headless;                    /* it gives nothing else */
     bool encoder;                     /* of texts that are in a step as a whole */

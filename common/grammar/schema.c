@@ -125,6 +125,22 @@ static enum status resolve(struct schema_compiler *k, struct shape *s, uint32_t 
 
 static enum status emit(struct schema_compiler *k, const struct shape *s, uint32_t *rule);
 
+/* Types of the values of const or enum; T_ALL without them. */
+static unsigned types_of_values(const struct schema_compiler *k, uint32_t node)
+{
+    const struct schema_tree *t = &k->tree;
+    uint32_t value = schema_member(t, node, "const"), list = schema_member(t, node, "enum");
+    unsigned types = 0;
+    if (value != SCHEMA_NO_NODE)
+        return schema_type_bit(t->nodes[value].type);
+    if (list == SCHEMA_NO_NODE || t->nodes[list].type != JSON_ARRAY)
+        return T_ALL;
+    work_spend(t->work, t->nodes[list].n);
+    for (uint32_t i = t->nodes[list].first; i != SCHEMA_NO_NODE; i = t->nodes[i].next)
+        types |= schema_type_bit(t->nodes[i].type);
+    return types;
+}
+
 /* Types of a schema, looking through references; T_ALL when that is not plain. */
 static unsigned plain_types(const struct schema_compiler *k, uint32_t node, bool *integer)
 {
@@ -140,7 +156,9 @@ static unsigned plain_types(const struct schema_compiler *k, uint32_t node, bool
     }
     if (k->tree.nodes[node].type == JSON_BOOL)
         return is_true(k, node) ? T_ALL : 0;
-    return schema_types(k, node, &types, integer) == ST_OK ? types : T_ALL;
+    if (schema_types(k, node, &types, integer) != ST_OK)
+        return T_ALL;
+    return types == T_ALL ? types_of_values(k, node) : types;
 }
 
 /* Have the schemas values of const or enum, and no value in common? */

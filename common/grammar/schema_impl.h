@@ -81,6 +81,7 @@ MUST_CHECK enum status schema_check_keywords(const struct schema_compiler *k, ui
 /* Whole number >= 0 of a member, or `otherwise`. */
 MUST_CHECK enum status schema_count(const struct schema_compiler *k, uint32_t node,
                                     const char *name, uint32_t otherwise, uint32_t *out);
+unsigned schema_type_bit(enum json_type type);
 /* Bits of "type" (T_ALL without it) and whether numbers must be whole. */
 MUST_CHECK enum status schema_types(const struct schema_compiler *k, uint32_t node, unsigned *types,
                                     bool *integer);

@@ -160,6 +160,14 @@ static enum status add_type(const struct schema_compiler *k, uint32_t node, unsi
     return schema_fail(k, node, ST_FORMAT, "unknown type");
 }
 
+unsigned schema_type_bit(enum json_type type)
+{
+    static const unsigned bits[] = {
+        [JSON_OBJECT] = T_OBJECT, [JSON_ARRAY] = T_ARRAY, [JSON_STRING] = T_STRING,
+        [JSON_NUMBER] = T_NUMBER, [JSON_BOOL] = T_BOOL,   [JSON_NULL] = T_NULL};
+    return bits[type];
+}
+
 enum status schema_types(const struct schema_compiler *k, uint32_t node, unsigned *types,
                          bool *integer)
 {
@@ -174,6 +182,8 @@ enum status schema_types(const struct schema_compiler *k, uint32_t node, unsigne
         TRY(add_type(k, type, types, integer, &number));
     else if (k->tree.nodes[type].type != JSON_ARRAY)
         return schema_fail(k, type, ST_FORMAT, "must be a string or an array of strings");
+    else if (k->tree.nodes[type].n == 0)
+        return schema_fail(k, type, ST_FORMAT, "must not be empty");
     else
         for (uint32_t i = k->tree.nodes[type].first; i != SCHEMA_NO_NODE; i = k->tree.nodes[i].next)
             TRY(add_type(k, i, types, integer, &number));

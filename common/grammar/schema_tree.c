@@ -380,30 +380,48 @@ enum status schema_write(const struct schema_tree *t, const struct schema_style 
 
 /* ---- paths ---- */
 
+/* What a pointer has for a node: its key, or its index, written to number. */
+static struct json_span path_part(const struct schema_tree *t, uint32_t node, char number[16])
+{
+    if (t->nodes[t->nodes[node].parent].type != JSON_ARRAY)
+        return t->nodes[node].key;
+    size_t n = (size_t)snprintf(number, 16, "%u", t->nodes[node].index);
+    return (struct json_span){.p = number, .n = n};
+}
+
+static size_t path_add(const struct schema_tree *t, uint32_t node, char *out, size_t at)
+{
+    char number[16];
+    struct json_span part = path_part(t, node, number);
+    out[at++] = '/';
+    memcpy(out + at, part.p, part.n);
+    return at + part.n;
+}
+
 const char *schema_path(const struct schema_tree *t, uint32_t node, char *out, size_t size)
 {
-    size_t at = size - 1; /* written from the end */
-    out[at] = '\0';
-    for (uint32_t i = node; i != SCHEMA_NO_NODE && t->nodes[i].parent != SCHEMA_NO_NODE;
+    static const char gap[] = "/...";
+    uint32_t up[SCHEMA_MAX_DEPTH + 1]; /* the node, its parent, ...; not the root */
+    size_t n = 0, tail = 0, all = 1, at = 1, room;
+    char number[16];
+    for (uint32_t i = node; n < ARRAY_LEN(up) && t->nodes[i].parent != SCHEMA_NO_NODE;
          i = t->nodes[i].parent) {
-        uint32_t parent = t->nodes[i].parent;
-        char number[16];
-        struct json_span part = t->nodes[i].key;
-        if (t->nodes[parent].type == JSON_ARRAY) {
-            part.p = number;
-            part.n = (size_t)snprintf(number, sizeof number, "%u", t->nodes[i].index);
-        }
-        if (at < part.n + 6) {
-            at -= 3;
-            memcpy(out + at, "...", 3);
-            break;
-        }
-        at -= part.n;
-        memcpy(out + at, part.p, part.n);
-        out[--at] = '/';
+        all += 1 + path_part(t, i, number).n;
+        up[n++] = i;
     }
-    if (at > 0 && out[at] != '.')
-        out[--at] = '#';
-    memmove(out, out + at, size - at);
+    out[0] = '#';
+    room = all < size ? all : size / 3; /* of the beginning */
+    while (n > 0 && at + 1 + path_part(t, up[n - 1], number).n <= room)
+        at = path_add(t, up[--n], out, at);
+    if (n > 0) {
+        room = size - sizeof gap - at;
+        while (tail < n && 1 + path_part(t, up[tail], number).n <= room)
+            room -= 1 + path_part(t, up[tail++], number).n;
+        memcpy(out + at, gap, sizeof gap - 1);
+        at += sizeof gap - 1;
+        while (tail > 0)
+            at = path_add(t, up[--tail], out, at);
+    }
+    out[at] = '\0';
     return out;
 }

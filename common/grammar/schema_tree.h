@@ -53,7 +53,7 @@ bool schema_equal(const struct schema_tree *t, uint32_t a, uint32_t b);
 MUST_CHECK enum status schema_write(const struct schema_tree *t, const struct schema_style *style,
                                     uint32_t node, struct text_buf *out);
 
-/* "#/properties/a/items" of a node, shortened at its beginning when longer than size - 1.  Returns out. */
+/* "#/properties/a/items" of a node; longer than size - 1, its middle is "...".  Returns out. */
 const char *schema_path(const struct schema_tree *t, uint32_t node, char *out, size_t size);
 
 #endif

@@ -229,11 +229,8 @@ static enum status read_limits(struct schema_compiler *k, const struct shape *s,
 static enum status allowed(struct schema_compiler *k, const struct shape *s, const struct limits *l,
                            uint32_t from, uint32_t value, struct text_buf *text, bool *ok)
 {
-    static const unsigned bits[] = {
-        [JSON_OBJECT] = T_OBJECT, [JSON_ARRAY] = T_ARRAY, [JSON_STRING] = T_STRING,
-        [JSON_NUMBER] = T_NUMBER, [JSON_BOOL] = T_BOOL,   [JSON_NULL] = T_NULL};
     enum json_type type = k->tree.nodes[value].type;
-    *ok = (s->types & bits[type]) && listed(k, s, from, value);
+    *ok = (s->types & schema_type_bit(type)) && listed(k, s, from, value);
     if (!*ok)
         return ST_OK;
     if ((type == JSON_OBJECT || type == JSON_ARRAY) && has_structure(k, s))

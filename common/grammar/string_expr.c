@@ -28,7 +28,7 @@
 #define PCT "%[0-9a-fA-F]{2}"
 #define PCHAR "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|" PCT ")"
 
-/* RFC 3339 (without leap seconds), 5321 (dot-string local parts), 1123, 4291, 4122, 3986. */
+/* RFC 3339 (without leap seconds), 5321 (no quoted local parts, no general address literals), 1123, 4291, 4122, 3986. */
 static const struct {
     const char *name, *pattern;
 } formats[] = {
@@ -40,7 +40,8 @@ static const struct {
                  "[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|["
                  "0-9]+M(?:[0-9]+S)?|["
                  "0-9]+S))"},
-    {"email", ATEXT "(?:\\." ATEXT ")*@" LABEL "(?:\\." LABEL ")*"},
+    {"email",
+     ATEXT "(?:\\." ATEXT ")*@(?:" LABEL "(?:\\." LABEL ")*|\\[(?:" IPV4 "|IPv6:" IPV6 ")\\])"},
     {"hostname", LABEL "(?:\\." LABEL ")*"},
     {"ipv4", IPV4},
     {"ipv6", IPV6},

@@ -1,5 +1,6 @@
 """Masks of the grammars here beside those of llguidance's wheel (MIT), on the vocabulary of a tokenizer of the shared data:
 the same schemas, compact JSON on both sides, the same text in both matchers."""
+import bisect
 import json
 import lzma
 import os
@@ -27,6 +28,10 @@ class Pair:
         special = self.tokenizer.is_special_token
         self.tokens = [b"" if special(i) else self.tokenizer.decode_bytes([i]) for i in range(self.n)]
         self.usual = sum(1 << i for i, t in enumerate(self.tokens) if t)
+        self.sorted = sorted((t, i) for i, t in enumerate(self.tokens) if t)
+        self.ids_of = {}
+        for t, i in self.sorted:
+            self.ids_of.setdefault(t, []).append(i)
         self.probe = Probe()
         self.probe.vocabulary(self.tokens)
         self.compile_s, self.mask_s = ([], []), ([], [])  # ours, llguidance's; CPU time of one thread
@@ -51,6 +56,13 @@ class Pair:
         self.compile_s[0].append(ns / 1e9)
         self.compile_s[1].append(theirs)
         return True
+
+    def ids_from(self, text):
+        """Tokens that begin with text."""
+        for t, i in self.sorted[bisect.bisect_left(self.sorted, (text, 0)):]:
+            if not t.startswith(text):
+                return
+            yield i
 
     def reset(self):
         self.matcher.reset()

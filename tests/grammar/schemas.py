@@ -11,6 +11,8 @@ LEAVES = [
     {"type": "string", "pattern": "^[A-Z]{2}[0-9]+$"}, {"type": "string", "pattern": "ab|cd", "maxLength": 12},
     {"type": "string", "pattern": "^(\\d{3}-)?\\w+\\.x$", "minLength": 5}, {"type": "string", "format": "date"},
     {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"},
+    {"type": "string", "format": "time"}, {"type": "string", "format": "email"},
+    {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "string", "maxLength": 4}, {"type": "null"}]},
     {"type": ["string", "null"], "maxLength": 2}, {"enum": ["v%d" % i for i in range(1000)]},
 ]
 

@@ -34,7 +34,7 @@ del TOOLS[3]["function"]["parameters"]
 HARMONY = "<|channel|>analysis<|message|>\n<|end|>"
 # format: template texts that choose among its forms
 ELEMENTS = {"qwen3_coder": ["", "<seed:tool_call>"], "glm45": ["", "</arg_key>\n<arg_value>"], "minimax_m2": [""]}
-FORMS = {"hermes": [""], "llama3": [""], "mistral": ["", "[ARGS]"], "deepseek": ["", "```json"], "granite": ["", "<|/tool_call|>"],
+FORMS = {"hermes": [""], "llama3": [""], "llama4": [""], "mistral": ["", "[ARGS]"], "deepseek": ["", "```json"], "granite": ["", "<|/tool_call|>"],
          "kimi": [""], "glm4": [""], "harmony": [""], "json": [""], "auto": [""], "gemma4": [""], **ELEMENTS}
 NO_FORM = ["none"]
 PIECES = ['{"', '": "', '", "', '"}', "arguments", "name", "\n", "\n\n", "<", "tool", "é", "assistant", "json", "analysis", "final"]

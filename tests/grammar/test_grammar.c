@@ -186,6 +186,10 @@ Test(grammar, schemas)
          "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}",
          {"1", "\"\""},
          {"1.5", "null"}},
+        {GRAMMAR_JSON_SCHEMA, /* values tell the types of what has no "type" */
+         "{\"oneOf\":[{\"type\":\"integer\"},{\"const\":null},{\"enum\":[\"a\",true]}]}",
+         {"1", "null", "\"a\"", "true"},
+         {"1.5", "\"b\"", "false"}},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         check_texts(&list[i]);
@@ -200,6 +204,8 @@ Test(grammar, refusals_name_their_place)
     check_refused(s, "{\"type\":\"string\",\"pattern\":\"(?=a)\"}", ST_UNSUPPORTED,
                   "#/pattern: regular expression, byte 0: look-around");
     check_refused(s, "{\"$ref\":\"http://example.com/x\"}", ST_UNSUPPORTED, "#/$ref");
+    check_refused(s, "{\"oneOf\":[{\"type\":\"integer\"},{\"enum\":[null,1]}]}", ST_UNSUPPORTED,
+                  "#/oneOf");
     check_refused(s, "{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", ST_UNSUPPORTED, "#/oneOf");
     check_refused(s, "{\"anyOf\":[{\"format\":\"iri\"}]}", ST_UNSUPPORTED, "#/anyOf/0/format");
     check_refused(

@@ -11,11 +11,12 @@ import jsonschema
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tap  # noqa: E402
+from formats import FORMATS  # noqa: E402
 from probe import Probe, Refused  # noqa: E402
 from schemas import SCHEMAS  # noqa: E402
 
 INSTANCES = [None, True, 0, -7, 10, 12, 24, -8, 2044, 2045, 0.5, 3.75, 3.76, 1000.0, 1.5, "", "a", "abc", "abcd", "AB12", "xxab",
-             "123-a.x", "a.x", "2024-02-29T10:00:00Z", "127.0.0.1", "::1", "red", "v999", "v1000", [1, 2], {"k": "v"},
+             "123-a.x", "a.x", "10:00:00Z", "24:00:00Z", "10:00:00.5-01:30", "10:00:00", "a@b.example", "2024-02-29T10:00:00Z", "127.0.0.1", "::1", "red", "v999", "v1000", [1, 2], {"k": "v"},
              [], [None], ["a"], [1, 2, 3], {"x": 1}, {"x": "y"}, {"third": "a"}, {"first": 0, "third": 0}, {"k1": "a"}, {"k": 1},
              {"value": 0, "sub": []}, {"value": "a", "sub": [{"value": "a"}]}, {"value": 0}]
 PIECES = ['"', '":', '","', '"}', '"]', "{\"", "}", "]", "[", ",", "true", "null", "12", ".5", "ab", "abc\"", "é", "\\n", "a\\\"", "-"]
@@ -23,7 +24,7 @@ TOKENS = [bytes([b]) for b in range(256)] + [p.encode() for p in PIECES] + [b""]
 
 
 def validator(schema):
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+    return jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
 
 
 def random_walk(probe, rng, most=3000):
@@ -67,6 +68,44 @@ def random_walks_and_instances():
         probe.vocabulary(TOKENS)
         for schema in SCHEMAS:
             check_schema(probe, schema, rng)
+
+
+def refusal(probe, schema):
+    try:
+        probe.compile("schema", json.dumps(schema))
+    except Refused as e:
+        return str(e)
+    raise AssertionError("compiles: %s" % json.dumps(schema)[:200])
+
+
+@tap.case
+def what_is_refused_and_where():
+    with Probe() as probe:
+        assert refusal(probe, {"type": []}).startswith("#/type: must not be empty")
+        assert "oneOf" in refusal(probe, {"oneOf": [{"type": "integer"}, {"type": "number"}]})
+        deep = {"not": {}}
+        for i in range(25):
+            deep = {"properties": {"level%d" % i: deep}}
+        words = refusal(probe, deep)
+        path = words.split(": ")[0]
+        assert path.startswith("#/properties/level24/") and path.endswith("/properties/level0/not") and "/.../" in path, words
+        assert len(path) < 160 and len(path) > 120, words
+        short = refusal(probe, {"properties": {"a": {"properties": {"b": {"not": {}}}}}})
+        assert short.startswith("#/properties/a/properties/b/not: "), short
+
+
+@tap.case
+def patterns_of_properties_that_overlap():
+    """A key of both patterns must satisfy both schemas."""
+    schema = {"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 5}}, "additionalProperties": False}
+    with Probe() as probe:
+        probe.compile("schema", json.dumps(schema))
+        check, taken = validator(schema), 0
+        for value in ({"ab": 7}, {"ab": 3}, {"a": 1}, {"b": 6}, {"b": 4}, {"ab": "x"}, {"c": 1}, {}):
+            text = json.dumps(value, separators=(",", ":")).encode()
+            assert probe.matches(text) == check.is_valid(value), value
+            taken += check.is_valid(value)
+        assert taken == 4
 
 
 @tap.case

@@ -1,65 +1,9 @@
-#include "worker/sample/masks.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/grammar/grammar_memory.h"
-#include "worker/sample/compiler.h"
-#include "worker/sample/side_thread.h"
-
-/* A grammar, until it was removed and no sequence uses it. */
-struct entry {
-    uint64_t id;             /* 0: free, or removed */
-    struct compile_job *job; /* until a plan needs it */
-    struct grammar *grammar; /* NULL: free, or there is a job */
-    struct grammar_share share;
-    uint32_t n_users;
-};
-
-struct slot {
-    struct entry *entry;            /* NULL: no grammar */
-    struct matcher *matcher;        /* NULL: none, or one of any text (grammar_is_open) */
-    struct thinking_state thinking; /* if the grammar has a budget of it */
-    bool broken;                    /* its tokens do not follow the grammar */
-    int32_t last_row;               /* its row in the last step, -1: none */
-    int32_t stop[MAX_STOP_IDS], n_stop;
-};
-
-/* What masks_begin was called with. */
-struct making {
-    const struct step *s;
-    const struct step_plan *plan;
-    const int32_t *last;
-};
-
-struct masks {
-    struct masks_config cfg;
-    struct backend *be;
-    struct compiler *compiler;
-    struct token_trie *trie; /* NULL: no vocabulary yet */
-    int32_t end[MAX_STOP_IDS];
-    uint32_t n_end;
-    struct entry entries[2 * MASKS_MAX_GRAMMARS]; /* removed ones may still have users */
-    uint32_t n_known;
-    struct grammar_memory memory;
-    struct slot *slots; /* [max_open] */
-    int32_t n_words;    /* of a row's mask */
-    bool involved, any, need_last;
-    struct masks_stats stats;
-    struct side_thread *side;
-    struct making making;
-    int32_t *endings;    /* [max_seqs] */
-    const char **places; /* [max_seqs], for those that are stuck; borrowed of the grammars */
-    bool *dear;          /* [max_seqs], of these: no mask could be made */
-    char place[160];
-    /* [max_seqs][n_words] each: one is written while the device may still read the other */
-    struct buf *image[2], *words[2]; /* pinned; device */
-    uint32_t *rows;                  /* image[i_image] */
-    int i_image;
-    bool lands; /* the backend has upload */
-};
+#include "worker/sample/mask_parts.h"
 
 /* ---- life ---- */
 
@@ -82,7 +26,7 @@ struct mem_bytes masks_bytes(const struct masks_config *cfg)
 size_t masks_host_bytes(const struct masks_config *cfg)
 {
     return (size_t)cfg->max_seqs * (sizeof(int32_t) + sizeof(char *) + sizeof(bool)) +
-           (size_t)cfg->max_open * sizeof(struct slot);
+           (size_t)cfg->max_open * sizeof(struct slot) + (size_t)words_of(cfg) * sizeof(uint32_t);
 }
 
 static enum status take_memory(struct masks *m)
@@ -92,7 +36,8 @@ static enum status take_memory(struct masks *m)
     m->endings = calloc((size_t)m->cfg.max_seqs, sizeof *m->endings);
     m->places = calloc((size_t)m->cfg.max_seqs, sizeof *m->places);
     m->dear = calloc((size_t)m->cfg.max_seqs, sizeof *m->dear);
-    if (!m->slots || !m->endings || !m->places || !m->dear)
+    m->ahead_row = calloc((size_t)m->n_words, sizeof *m->ahead_row);
+    if (!m->slots || !m->endings || !m->places || !m->dear || !m->ahead_row)
         FAIL(ST_NOMEM, "no memory for the masks of %d sequences", m->cfg.max_seqs);
     for (size_t i = 0; i < ARRAY_LEN(m->image); i++) {
         TRY(ops->alloc(m->be, rows_bytes(&m->cfg), MEM_PINNED, &m->image[i]));
@@ -173,6 +118,7 @@ void masks_destroy(struct masks *m)
     free(m->endings);
     free(m->places);
     free(m->dear);
+    free(m->ahead_row);
     free(m);
 }
 
@@ -298,24 +244,6 @@ enum status masks_check(struct masks *m, const struct step_plan *plan)
     return ST_OK;
 }
 
-static enum status feed(struct masks *m, struct slot *t, int32_t token)
-{
-    bool ok = true;
-    const struct thinking_rule *rule = grammar_thinking(t->entry->grammar);
-    if (token < 0 || token >= m->cfg.vocab)
-        return ST_OK; /* a row that ended has no token */
-    const uint8_t *bytes = m->trie->bytes + m->trie->off[token];
-    uint32_t n = m->trie->off[token + 1] - m->trie->off[token];
-    if (rule)
-        thinking_token(rule, &t->thinking, token, bytes, n);
-    if (!t->matcher)
-        return ST_OK;
-    TRY(matcher_consume(t->matcher, bytes, n, &ok));
-    t->broken = t->broken || !ok;
-    grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
-    return ST_OK;
-}
-
 static enum status open_slot(struct masks *m, const struct step *s, const struct step_plan *plan,
                              const struct plan_open *o)
 {
@@ -333,7 +261,7 @@ static enum status open_slot(struct masks *m, const struct step *s, const struct
     if (!grammar_is_open(t->entry->grammar))
         TRY(matcher_create(&t->matcher, t->entry->grammar));
     for (uint32_t i = o->n_prompt; i < o->n_history; i++)
-        TRY(feed(m, t, plan->history[o->history_off + i]));
+        TRY(slot_feed(m, t, plan->history[o->history_off + i]));
     return ST_OK;
 }
 
@@ -348,7 +276,7 @@ static enum status feed_seq(struct masks *m, const struct step *s, const struct 
         if (token == TOKEN_OF_LAST_STEP)
             token = last[t->last_row];
         if (q->pos + k >= n_prompt)
-            TRY(feed(m, t, token));
+            TRY(slot_feed(m, t, token));
     }
     return ST_OK;
 }
@@ -356,6 +284,7 @@ static enum status feed_seq(struct masks *m, const struct step *s, const struct 
 enum status masks_open(struct masks *m, const struct step *s, const struct step_plan *plan)
 {
     m->involved = m->any = m->need_last = false;
+    m->n_forced = 0;
     for (uint32_t i = 0; i < plan->n_opens; i++)
         TRY(open_slot(m, s, plan, &plan->opens[i]));
     for (uint32_t i = 0; i < plan->n_seqs; i++) {
@@ -387,112 +316,7 @@ bool masks_any(const struct masks *m)
     return m->any;
 }
 
-/* ---- masking ---- */
-
-static bool has_other(const uint32_t *mask, int32_t n_words)
-{
-    for (int32_t w = 0; w < n_words; w++)
-        if (mask[w])
-            return true;
-    return false;
-}
-
-/* Takes the stop ids out, unless they are all that is possible. */
-static void without_stops(struct masks *m, const struct slot *t, uint32_t *mask)
-{
-    uint32_t had[MAX_STOP_IDS];
-    for (int32_t i = 0; i < t->n_stop; i++) {
-        had[i] = mask[t->stop[i] / 32] & 1U << (t->stop[i] % 32);
-        mask[t->stop[i] / 32] &= ~had[i];
-    }
-    if (has_other(mask, m->n_words))
-        return;
-    for (int32_t i = 0; i < t->n_stop; i++)
-        mask[t->stop[i] / 32] |= had[i];
-}
-
-/* The row allows no token: the sequence ends. */
-static void end_row(struct masks *m, const struct slot *t, int32_t i_row, bool complete, bool dear)
-{
-    m->endings[i_row] = complete ? TOKEN_GRAMMAR_COMPLETE : TOKEN_GRAMMAR_STUCK;
-    m->places[i_row] = matcher_place(t->matcher);
-    m->dear[i_row] = dear;
-}
-
-static bool within_min(const struct step_seq *seq)
-{
-    return seq->len - seq->n_prompt < (int64_t)seq->sp.min_new;
-}
-
-/* Thinking must be closed: its token alone, if the row allows it. */
-static void close_thinking(const struct masks *m, const struct slot *t, uint32_t *mask)
-{
-    const struct thinking_rule *rule = grammar_thinking(t->entry->grammar);
-    int32_t id = rule ? thinking_forced(rule, &t->thinking) : -1;
-    if (id < 0 || !(mask[id / 32] >> (id % 32) & 1))
-        return;
-    memset(mask, 0, (size_t)m->n_words * sizeof *mask);
-    mask[id / 32] = 1U << (id % 32);
-}
-
-/* Of a grammar of any text. */
-static void mask_open_row(struct masks *m, const struct step_seq *seq, const struct slot *t,
-                          uint32_t *mask)
-{
-    memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
-    if (within_min(seq))
-        without_stops(m, t, mask);
-    close_thinking(m, t, mask);
-}
-
-static enum status mask_row(struct masks *m, const struct step_seq *seq, struct slot *t,
-                            uint32_t *mask, int32_t i_row)
-{
-    uint32_t n = 0;
-    int32_t only;
-    bool accepts = false, cached;
-    if (!t->matcher) {
-        mask_open_row(m, seq, t, mask);
-        return ST_OK;
-    }
-    memset(mask, 0, (size_t)m->n_words * sizeof *mask);
-    if (!t->broken) {
-        enum status st = matcher_mask(t->matcher, m->trie, mask, &n, &only, &cached);
-        if (st == ST_RANGE) { /* no part of it is used */
-            end_row(m, t, i_row, false, true);
-            return ST_OK;
-        }
-        TRY(st);
-        m->stats.masks++;
-        m->stats.cached += cached;
-        accepts = matcher_accepts(t->matcher);
-        grammar_memory_used(&m->memory, &t->entry->share, t->entry->grammar);
-    }
-    for (uint32_t i = 0; accepts && i < m->n_end; i++)
-        mask[m->end[i] / 32] |= 1U << (m->end[i] % 32);
-    if (within_min(seq))
-        without_stops(m, t, mask);
-    close_thinking(m, t, mask);
-    if (n == 0 && !(accepts && m->n_end))
-        end_row(m, t, i_row, accepts, false);
-    return ST_OK;
-}
-
-static enum status make_rows(struct masks *m, const struct step *s)
-{
-    m->i_image ^= 1;
-    m->rows = backend_ops_of(m->be)->pinned_ptr(m->be, m->image[m->i_image]);
-    for (int32_t i = 0; i < step_edits(s).n_rows; i++) { /* with pads */
-        uint32_t *mask = m->rows + (size_t)i * (size_t)m->n_words;
-        struct slot *t = i < step_n_out(s) ? &m->slots[step_out_slot(s, i)] : NULL;
-        m->endings[i] = 0;
-        if (t && t->entry)
-            TRY(mask_row(m, step_seq(s, step_out_slot(s, i)), t, mask, i));
-        else
-            memset(mask, 0xff, (size_t)m->n_words * sizeof *mask);
-    }
-    return ST_OK;
-}
+/* ---- masks ---- */
 
 enum status masks_make(struct masks *m, const struct step *s, const struct step_plan *plan,
                        const int32_t *last)
@@ -503,7 +327,7 @@ enum status masks_make(struct masks *m, const struct step *s, const struct step_
     for (int32_t i = 0; i < step_n_out(s); i++)
         m->slots[step_out_slot(s, i)].last_row = i;
     if (m->any)
-        TRY(make_rows(m, s));
+        TRY(mask_rows(m, s));
     m->stats.us += clock_us() - begin;
     return ST_OK;
 }
@@ -557,6 +381,12 @@ const char *masks_place(struct masks *m, int32_t i_row)
     snprintf(m->place, sizeof m->place, "%.80s: finding the tokens takes too many steps",
              m->places[i_row]);
     return m->place;
+}
+
+const struct forced_token *masks_forced(const struct masks *m, uint32_t *n)
+{
+    *n = m->n_forced;
+    return m->forced;
 }
 
 struct masks_stats masks_take_stats(struct masks *m)

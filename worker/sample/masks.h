@@ -28,6 +28,7 @@ enum {
 struct masks_config {
     int32_t max_open, max_seqs, vocab; /* as in step_config */
     struct vocab_part part;            /* this rank's share */
+    bool forced;                       /* masks_forced is asked for */
 };
 
 /* Bytes that masks_create takes from the backend, and from the host besides. */
@@ -86,6 +87,12 @@ void masks_waited(struct masks *m, uint64_t us);
 struct masks_stats masks_take_stats(struct masks *m);
 /* After masks_make: TOKEN_GRAMMAR_COMPLETE or _STUCK if row i allows no token, else 0. */
 int32_t masks_ending(const struct masks *m, int32_t i_row);
+/* After masks_make: for rows with one allowed token, those that follow it and are each the only one; in the order of the
+ * rows.  Valid until the next masks_open. */
+struct forced_token {
+    int32_t i_row, id;
+};
+const struct forced_token *masks_forced(const struct masks *m, uint32_t *n);
 /* With _STUCK: where in the source, and whether no mask could be made within its bound of work (then no token is allowed);
  * valid until the next call. */
 const char *masks_place(struct masks *m, int32_t i_row);

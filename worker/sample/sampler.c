@@ -18,6 +18,8 @@ static void report(const struct draw_candidates *c, int32_t token, float logit, 
     out->n_top = n_top;
     if (out->n_top > (uint32_t)c->n)
         out->n_top = (uint32_t)c->n;
+    while (out->n_top > 0 && c->logit[out->n_top - 1] == -INFINITY)
+        out->n_top--;
     for (uint32_t k = 0; k < out->n_top; k++)
         out->top[k] = (struct token_logprob){
             c->id[k], (float)((double)c->logit[k] - (double)c->sums.max - log_sum)};

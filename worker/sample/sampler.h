@@ -15,7 +15,8 @@
  *    lets no token exceed it (probability of the order 1e-7), the first token is taken.
  *  - temperature 0 is greedy: the first of the order; top_k, top_p, min_p and seed play no part.
  *    Temperatures below 1e-5 work as 1e-5 (1 / temperature stays in the range of float).
- *  - logprobs are of the edited logits before temperature and before the filters.
+ *  - logprobs are of the edited logits before temperature and before the filters.  Impossible tokens (-inf, by a mask
+ *    or min_new) are no alternatives.
  *
  * u in [0,1) comes from Philox4x32-10 (common/rng.h) keyed by the seed, counter = position of the
  * token in its sequence. */
