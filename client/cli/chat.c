@@ -156,7 +156,8 @@ static int open_and_talk(struct chat *ch, const char *model)
     int rc = model ? private_server_open(&ch->server, "chat", &ch->args.serve, model)
                    : cli_connect_as(&ch->client, "chat",
                                     ch->args.connect ? ch->args.connect : DEFAULT_ENDPOINT,
-                                    ch->args.tenant, &ch->args.keys);
+                                    ch->args.tenant, (uint32_t)ch->args.sampling.wait_ms,
+                                    &ch->args.keys);
     if (rc >= 0)
         return rc;
     if (model)

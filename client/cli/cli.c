@@ -239,14 +239,15 @@ void cli_put_json(FILE *f, const char *s, size_t n)
 
 /* ---- server ---- */
 
+static int open_failed(const char *command, enum ingot_code code)
+{
+    return cli_fail(command, code == INGOT_RANGE ? EXIT_USAGE : cli_exit_code(code));
+}
+
 static int open_client(struct ingot_client **c, const char *command, const struct ingot_options *o)
 {
     enum ingot_code code = ingot_open(c, o);
-    if (code == INGOT_OK)
-        return -1;
-    if (code == INGOT_RANGE)
-        return cli_fail(command, EXIT_USAGE);
-    return cli_fail(command, cli_exit_code(code));
+    return code == INGOT_OK ? -1 : open_failed(command, code);
 }
 
 static struct ingot_options options_of(const char *endpoint, const struct cli_keys *keys)
@@ -261,11 +262,12 @@ static struct ingot_options options_of(const char *endpoint, const struct cli_ke
 int cli_connect(struct ingot_client **c, const char *command, const char *endpoint,
                 const struct cli_keys *keys)
 {
-    return cli_connect_as(c, command, endpoint, NULL, keys);
+    struct ingot_options o = options_of(endpoint, keys);
+    return open_client(c, command, &o);
 }
 
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
-                   const char *tenant, const struct cli_keys *keys)
+                   const char *tenant, uint32_t wait_ms, const struct cli_keys *keys)
 {
     struct ingot_options o = options_of(endpoint, keys);
     char token[OWN_TOKEN_BYTES];
@@ -277,6 +279,16 @@ int cli_connect_as(struct ingot_client **c, const char *command, const char *end
         o.n_token = sizeof token;
         o.tenant = tenant;
         o.n_tenant = strlen(tenant);
+    }
+    if (wait_ms > CONNECT_MS) {
+        enum ingot_code code = ingot_open(c, &o);
+        if (code == INGOT_OK)
+            return -1;
+        if (code != INGOT_TIMEOUT)
+            return open_failed(command, code);
+        fprintf(stderr, "ingot %s: no answer from %s yet; trying for %.3g s (--wait-ms)\n", command,
+                endpoint, wait_ms / 1e3);
+        o.timeout_ms = wait_ms - CONNECT_MS;
     }
     return open_client(c, command, &o);
 }

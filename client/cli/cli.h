@@ -75,9 +75,10 @@ struct cli_keys {
 /* Connects; -1 to go on, else the exit code, after the error was said.  keys may be NULL. */
 int cli_connect(struct ingot_client **c, const char *command, const char *endpoint,
                 const struct cli_keys *keys);
-/* tenant: NULL or "": a random one; else one that this user's commands share (client/cli/own_token.h) */
+/* tenant: NULL or "": a random one; else one that this user's commands share (client/cli/own_token.h).
+ * wait_ms: of --wait-ms; a server that does not answer at first gets so long, and a note says so. */
 int cli_connect_as(struct ingot_client **c, const char *command, const char *endpoint,
-                   const char *tenant, const struct cli_keys *keys);
+                   const char *tenant, uint32_t wait_ms, const struct cli_keys *keys);
 /* As cli_connect, to operate the server: see ingot_options.operate. */
 int cli_connect_operator(struct ingot_client **c, const char *command, const char *endpoint,
                          const struct cli_keys *keys);

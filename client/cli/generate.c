@@ -47,7 +47,8 @@ static int run(const struct args *a)
     enum status st = request_prompt(&b, &a->prompt);
     if (st == ST_OK)
         st = request_sampling(&b, &a->sampling);
-    int rc = st == ST_OK ? cli_connect_as(&c, "generate", a->connect, a->tenant, &a->keys)
+    int rc = st == ST_OK ? cli_connect_as(&c, "generate", a->connect, a->tenant,
+                                          (uint32_t)a->sampling.wait_ms, &a->keys)
                          : cli_fail("generate", st == ST_IO ? EXIT_FAILED : EXIT_USAGE);
     if (rc >= 0 && a->json)
         answer_json_error(stdout, (enum ingot_code)(st != ST_OK ? st : ST_PEER), ingot_last_error(),

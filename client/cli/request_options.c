@@ -237,7 +237,8 @@ static const struct option_row sampling_table[] = {
      .arg = "MS",
      .def = "10000",
      U32,
-     .help = "How long to retry while the server is busy or its workers are still loading."},
+     .help = "How long to wait for a server that does not answer, is busy or whose workers still "
+             "load."},
 };
 
 void prompt_rows(struct row_list *l, size_t base)

@@ -1,5 +1,6 @@
 #include "client/gateway/answer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ struct answer {
     struct prompt_call *call;
     struct answer_output *text; /* of prompt p, sample s: p * n + s */
     size_t n_calls, n_choices, n_samples;
-    size_t n_accepted, n_ended; /* of the calls */
+    size_t n_accepted, n_ended;           /* of the calls */
+    char grammar_field[ANSWER_MAX_FIELD]; /* of the client's request */
     bool stream;
     bool begun;  /* the stream's head is out */
     bool paused; /* the client reads slowly */
@@ -314,8 +316,13 @@ static enum status on_finish(struct answer *a, size_t first, const struct ingot_
 static struct answer_error failure_of(const struct answer *a, const struct ingot_event *ev)
 {
     struct answer_error e = {0};
-    if (ev->kind == INGOT_EVENT_ERROR)
-        return answer_error_of(ev, upstream_is_ready(a->upstream));
+    if (ev->kind == INGOT_EVENT_ERROR) {
+        e = answer_error_of(ev, upstream_is_ready(a->upstream));
+        if (strcmp(e.field, "grammar") ==
+            0) /* the coordinator's name of what the client asked for */
+            e.field = a->grammar_field;
+        return e;
+    }
     for (uint32_t i = 0; ev->kind == INGOT_EVENT_FINISH && i < ev->n_samples && !e.status; i++)
         e = answer_error_of_reason(ev->samples[i].reason);
     return e;
@@ -386,6 +393,8 @@ static enum status set_parsing(struct answer *a, struct answer_request *q,
 static enum status init(struct answer *a, struct answer_request *q, const struct ingot_model *m)
 {
     a->stream = q->stream;
+    snprintf(a->grammar_field, sizeof a->grammar_field, "%s",
+             *q->grammar_field ? q->grammar_field : "tools");
     a->n_calls = q->n_prompts;
     a->n_samples = q->ask.n;
     a->no_answer = q->no_answer;

@@ -7,7 +7,7 @@
 #include "common/status.h"
 #include "common/text/text_buf.h"
 
-enum { ANSWER_MAX_CHOICES = 128, ANSWER_MAX_MODEL = 256 };
+enum { ANSWER_MAX_CHOICES = 128, ANSWER_MAX_MODEL = 256, ANSWER_MAX_FIELD = 32 };
 
 struct answer_prompt { /* text or ids */
     const char *text;
@@ -20,7 +20,8 @@ struct answer_request {
     struct ingot_request ask;      /* without its prompt where there are prompts */
     struct answer_prompt *prompts; /* NULL: ask.turns is the only prompt */
     size_t n_prompts; /* 1 with turns; prompts times ask.n: at most ANSWER_MAX_CHOICES */
-    char model[ANSWER_MAX_MODEL]; /* as the client named it; "": not named */
+    char model[ANSWER_MAX_MODEL];         /* as the client named it; "": not named */
+    char grammar_field[ANSWER_MAX_FIELD]; /* of the request that ask.grammar is from; "": none */
     bool stream;
     bool calls;    /* the answer may hold tool calls; otherwise nothing is parsed as one */
     bool one_call; /* only the first one is shown */

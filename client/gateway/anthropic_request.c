@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "client/gateway/grammar_fields.h"
 #include "client/gateway/tool_choice.h"
 
 typedef enum status field_reader(struct anthropic_request *q, struct json_cursor *c);
@@ -66,11 +67,20 @@ static enum status read_output_config(struct anthropic_request *q, struct json_c
     while (json_next_key(c, &key)) {
         if (json_take_null(c))
             continue;
-        if (!json_span_is(key, "effort"))
+        if (json_span_is(key, "effort"))
+            TRY(request_read_effort(&q->variables, c));
+        else if (json_span_is(key, "format"))
+            TRY(grammar_read_text_format(&q->of, c));
+        else
             return request_unknown(c);
-        TRY(request_read_effort(&q->variables, c));
     }
     return ST_OK;
+}
+
+/* Where the format was before output_config had it. */
+static enum status read_output_format(struct anthropic_request *q, struct json_cursor *c)
+{
+    return grammar_read_text_format(&q->of, c);
 }
 
 /* Thinking of earlier turns is the template's business: only what would clear anything else is refused. */
@@ -128,6 +138,7 @@ static const struct {
     {"stop_sequences", read_stop_sequences},
     {"thinking", read_thinking},
     {"output_config", read_output_config},
+    {"output_format", read_output_format},
     {"chat_template_kwargs", read_given},
     /* served in their default values only */
     {"context_management", read_context_management},

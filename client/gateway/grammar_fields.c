@@ -1,8 +1,18 @@
 #include "client/gateway/grammar_fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/gateway/request_fields.h"
+
+/* The member of the request that c is in. */
+static void note_field(struct answer_request *q, const struct json_cursor *c)
+{
+    char path[JSON_PATH_SIZE];
+    json_path(c, path);
+    path[strcspn(path, ".[")] = '\0';
+    snprintf(q->grammar_field, sizeof q->grammar_field, "%.*s", ANSWER_MAX_FIELD - 1, path);
+}
 
 static enum status set(struct answer_request *q, struct json_cursor *c, enum ingot_grammar kind,
                        const char *source, size_t n)
@@ -15,6 +25,7 @@ static enum status set(struct answer_request *q, struct json_cursor *c, enum ing
     q->ask.grammar_kind = kind;
     q->ask.grammar = copy;
     q->ask.n_grammar = n;
+    note_field(q, c);
     return ST_OK;
 }
 
@@ -43,7 +54,7 @@ enum status grammar_read_schema(struct answer_request *q, struct json_cursor *c)
     if (type == JSON_STRING)
         return set_string(q, c, INGOT_GRAMMAR_JSON_SCHEMA);
     if (type != JSON_OBJECT && type != JSON_BOOL)
-        return json_fail(c, ST_FORMAT, "a schema must be an object");
+        return json_fail(c, ST_FORMAT, "a schema must be an object or a boolean");
     return set_raw(q, c, INGOT_GRAMMAR_JSON_SCHEMA);
 }
 
@@ -124,8 +135,6 @@ static enum status apply(struct answer_request *q, struct json_cursor *c, struct
         return set(q, c, INGOT_GRAMMAR_JSON_OBJECT, NULL, 0);
     if (!f->has_schema)
         return json_fail(c, ST_FORMAT, "there is no schema");
-    if (json_peek(&f->schema) != JSON_OBJECT)
-        return json_fail(c, ST_FORMAT, "a schema must be an object");
     return failed_at(c, &f->schema, grammar_read_schema(q, &f->schema));
 }
 

@@ -9,7 +9,7 @@
 /* {"type": "text" | "json_object" | "json_schema", "json_schema": {"name", "schema", ...}} */
 MUST_CHECK enum status grammar_read_response_format(struct answer_request *q,
                                                     struct json_cursor *c);
-/* The same with name, schema, ... beside type (Responses). */
+/* The same with name, schema, ... beside type (Responses, Anthropic's output_config.format). */
 MUST_CHECK enum status grammar_read_text_format(struct answer_request *q, struct json_cursor *c);
 /* {"json" | "regex" | "choice" | "grammar" | "json_object": ...} */
 MUST_CHECK enum status grammar_read_structured_outputs(struct answer_request *q,

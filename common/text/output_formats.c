@@ -3,6 +3,7 @@
 #include "common/text/output_deepseek_marks.h"
 #include "common/text/output_gemma_marks.h"
 #include "common/text/output_harmony_marks.h"
+#include "common/text/output_python_marks.h"
 
 #define JSON_NAME "{\"name\": \""
 #define JSON_ARGUMENTS "\", \"arguments\": "
@@ -161,6 +162,16 @@ static const struct output_format formats[] = {
                                         .between = "",
                                         .end = "",
                                         .quote = GEMMA_QUOTE}}},
+    [OUTPUT_TOOLS_LLAMA4] = {.marks = {PYTHON_START, PYTHON_END},
+                             .close = PYTHON_END,
+                             .plain = true,
+                             .forms = {{.begin = "",
+                                        .before = JSON_NAME,
+                                        .middle = "\", \"parameters\": ",
+                                        .after = "}",
+                                        .between = "",
+                                        .end = ""}},
+                             .run = output_run_llama4},
     [OUTPUT_TOOLS_JSON] = {.plain = true, .forms = PLAIN_JSON, .run = output_run_json},
     [OUTPUT_TOOLS_AUTO] = {.plain = true, .forms = PLAIN_JSON, .run = output_run_json},
 };

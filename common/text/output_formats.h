@@ -46,8 +46,15 @@ const struct output_format *output_format_of(enum output_tools tools);
 #define KIMI_ARGUMENTS "<|tool_call_argument_begin|>"
 #define KIMI_CALL_END "<|tool_call_end|>"
 
+/* Formats whose calls are read as Python first, where they are none as `run` says. */
+static inline bool output_format_is_python(enum output_tools tools)
+{
+    return tools == OUTPUT_TOOLS_LLAMA4;
+}
+
 enum output_scan output_run_hermes(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_json(struct output_scanner *s, const struct scan_input *in);
+enum output_scan output_run_llama4(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_mistral(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_deepseek(struct output_scanner *s, const struct scan_input *in);
 enum output_scan output_run_granite(struct output_scanner *s, const struct scan_input *in);

@@ -2,88 +2,19 @@
 
 #include <string.h>
 
-#include "common/json_escape.h"
 #include "common/text/output_scanner.h"
 
 enum phase { AT_HEADER, IN_ARGUMENTS, IN_TEXT, IN_JSON_STRING, AT_CLOSE };
 
-enum step { /* what reading of the arguments came to */
-            GOES_ON,
-            NEEDS_MORE,
-            BROKEN,     /* at the byte that is next */
-            BROKEN_OFF, /* the closing mark is next */
-            ENDED,
-};
-
 void output_gemma_begin(struct output_gemma *g)
 {
-    struct text_buf out = g->out;
-    *g = (struct output_gemma){.out = out};
-    output_json_init(&g->json);
+    g->phase = AT_HEADER;
+    output_writer_begin(&g->w);
 }
 
 void output_gemma_free(struct output_gemma *g)
 {
-    text_buf_free(&g->out);
-}
-
-/* ---- JSON ---- */
-
-static enum status put_escaped(struct output_gemma *g, const char *p, size_t n)
-{
-    char escape[JSON_ESCAPE_SIZE];
-    while (n) {
-        size_t plain = json_plain_run(p, n);
-        TRY(text_buf_append(&g->out, p, plain));
-        p += plain, n -= plain;
-        if (n) {
-            TRY(text_buf_append(&g->out, escape, json_escape(*p++, escape)));
-            n--;
-        }
-    }
-    return ST_OK;
-}
-
-/* A byte of the JSON, if it can follow. */
-static enum status put_byte(struct output_gemma *g, char c, enum step *step)
-{
-    enum output_scan r = output_json_feed(&g->json, (unsigned char)c);
-    *step = r == SCAN_BAD ? BROKEN : r == SCAN_OK ? ENDED : GOES_ON;
-    return r == SCAN_BAD ? ST_OK : text_buf_append(&g->out, &c, 1);
-}
-
-static enum status put_string(struct output_gemma *g, const char *p, size_t n, enum step *step)
-{
-    TRY(put_byte(g, '"', step));
-    TRY(put_escaped(g, p, n));
-    return put_byte(g, '"', step);
-}
-
-/* Is the word a JSON value, and not a list or object? */
-static bool is_scalar(const struct output_gemma *g, const char *p, size_t n)
-{
-    struct output_json j = g->json;
-    for (size_t i = 0; i < n; i++)
-        if (output_json_feed(&j, (unsigned char)p[i]) != SCAN_MORE)
-            return false;
-    return output_json_feed(&j, ',') == SCAN_MORE;
-}
-
-static enum status put_word(struct output_gemma *g, const char *p, size_t n, enum step *step)
-{
-    static const char *const python[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
-    bool is_key = output_json_wants_key(&g->json);
-    for (size_t i = 0; i < ARRAY_LEN(python) && !is_key; i++) {
-        if (n == strlen(python[i][0]) && memcmp(p, python[i][0], n) == 0) {
-            p = python[i][1];
-            n = strlen(p);
-        }
-    }
-    if (is_key || !is_scalar(g, p, n))
-        return put_string(g, p, n, step);
-    for (size_t i = 0; i < n; i++)
-        TRY(put_byte(g, p[i], step));
-    return ST_OK;
+    output_writer_free(&g->w);
 }
 
 /* ---- reading: *at moves over the text ---- */
@@ -103,66 +34,66 @@ static enum output_scan ahead(struct output_span text, size_t at, bool finished,
 
 /* A word up to the byte that ends it: a key's ':', or what may follow a value. */
 static enum status read_word(struct output_gemma *g, struct output_span text, bool finished,
-                             size_t *at, enum step *step)
+                             size_t *at, enum output_step *step)
 {
-    bool key = output_json_wants_key(&g->json);
+    bool key = output_json_wants_key(&g->w.json);
     const char *p = text.p + *at, *stops = key ? ",{}[]<\":" : ",{}[]<\"";
     size_t n = 0, left = text.n - *at;
     while (n < left && n <= OUTPUT_MAX_NAME && (is_blank(p[n]) || (unsigned char)p[n] >= ' ') &&
            !strchr(stops, p[n]))
         n++;
     if (n == left && n <= OUTPUT_MAX_NAME) {
-        *step = finished ? BROKEN : NEEDS_MORE;
+        *step = finished ? STEP_BROKEN : STEP_NEEDS_MORE;
         return ST_OK;
     }
     enum output_scan close =
         !key && p[n] == '<' ? ahead(text, *at + n, finished, GEMMA_CALL_END) : SCAN_BAD;
     bool ends = key ? p[n] == ':' : p[n] == ',' || p[n] == '}' || p[n] == ']' || close == SCAN_OK;
-    *step = close == SCAN_MORE ? NEEDS_MORE : BROKEN;
+    *step = close == SCAN_MORE ? STEP_NEEDS_MORE : STEP_BROKEN;
     if (n > OUTPUT_MAX_NAME || !ends)
         return ST_OK;
     *at += n;
     while (is_blank(p[n - 1]))
         n--;
-    return put_word(g, p, n, step);
+    return output_writer_word(&g->w, p, n, step);
 }
 
 /* '<' is next: a string, or the closing mark before its time. */
 static enum status read_mark(struct output_gemma *g, struct output_span text, bool finished,
-                             size_t *at, enum step *step)
+                             size_t *at, enum output_step *step)
 {
-    bool item = output_json_wants_key(&g->json) || output_json_wants_value(&g->json);
+    bool item = output_json_wants_key(&g->w.json) || output_json_wants_value(&g->w.json);
     enum output_scan quote = item ? ahead(text, *at, finished, GEMMA_QUOTE) : SCAN_BAD,
                      close = ahead(text, *at, finished, GEMMA_CALL_END);
-    *step = close == SCAN_OK                           ? BROKEN_OFF
-            : close == SCAN_MORE || quote == SCAN_MORE ? NEEDS_MORE
-                                                       : BROKEN;
+    *step = close == SCAN_OK                           ? STEP_BROKEN_OFF
+            : close == SCAN_MORE || quote == SCAN_MORE ? STEP_NEEDS_MORE
+                                                       : STEP_BROKEN;
     if (quote != SCAN_OK)
         return ST_OK;
     *at += strlen(GEMMA_QUOTE);
     g->phase = IN_TEXT;
-    return put_byte(g, '"', step);
+    return output_writer_byte(&g->w, '"', step);
 }
 
 static enum status read_item(struct output_gemma *g, struct output_span text, bool finished,
-                             size_t *at, enum step *step)
+                             size_t *at, enum output_step *step)
 {
     char c = text.p[*at];
-    bool key = output_json_wants_key(&g->json), value = output_json_wants_value(&g->json);
+    bool key = output_json_wants_key(&g->w.json), value = output_json_wants_value(&g->w.json);
     if (c == '<')
         return read_mark(g, text, finished, at, step);
     if ((key || value) && !is_blank(c) && !strchr("\"{}[],:", c))
         return read_word(g, text, finished, at, step);
-    TRY(put_byte(g, c, step));
-    *at += *step != BROKEN;
-    if (c == '"' && *step == GOES_ON)
+    TRY(output_writer_byte(&g->w, c, step));
+    *at += *step != STEP_BROKEN;
+    if (c == '"' && *step == STEP_GOES_ON)
         g->phase = IN_JSON_STRING;
     return ST_OK;
 }
 
 /* A string up to its mark. */
 static enum status read_text(struct output_gemma *g, struct output_span text, bool finished,
-                             size_t *at, enum step *step)
+                             size_t *at, enum output_step *step)
 {
     enum output_scan r = SCAN_BAD;
     size_t i = *at;
@@ -172,33 +103,33 @@ static enum status read_text(struct output_gemma *g, struct output_span text, bo
         if (!q || (r = ahead(text, i, finished, GEMMA_QUOTE)) != SCAN_BAD)
             break;
     }
-    TRY(put_escaped(g, text.p + *at, i - *at));
+    TRY(output_writer_text(&g->w, text.p + *at, i - *at));
     *at = i;
-    *step = finished ? BROKEN : NEEDS_MORE;
+    *step = finished ? STEP_BROKEN : STEP_NEEDS_MORE;
     if (i == text.n || r != SCAN_OK)
         return ST_OK;
     *at += strlen(GEMMA_QUOTE);
     g->phase = IN_ARGUMENTS;
-    return put_byte(g, '"', step);
+    return output_writer_byte(&g->w, '"', step);
 }
 
 static enum status read_json_string(struct output_gemma *g, struct output_span text, size_t *at,
-                                    enum step *step)
+                                    enum output_step *step)
 {
-    TRY(put_byte(g, text.p[*at], step));
-    *at += *step != BROKEN;
-    if (!output_json_in_string(&g->json))
+    TRY(output_writer_byte(&g->w, text.p[*at], step));
+    *at += *step != STEP_BROKEN;
+    if (!output_json_in_string(&g->w.json))
         g->phase = IN_ARGUMENTS;
     return ST_OK;
 }
 
 static enum status read_arguments(struct output_gemma *g, struct output_span text, bool finished,
-                                  size_t *at, enum step *step)
+                                  size_t *at, enum output_step *step)
 {
-    *step = GOES_ON;
-    while (*step == GOES_ON) {
+    *step = STEP_GOES_ON;
+    while (*step == STEP_GOES_ON) {
         if (*at == text.n)
-            *step = finished ? BROKEN : NEEDS_MORE;
+            *step = finished ? STEP_BROKEN : STEP_NEEDS_MORE;
         else if (g->phase == IN_TEXT)
             TRY(read_text(g, text, finished, at, step));
         else if (g->phase == IN_JSON_STRING)
@@ -244,12 +175,12 @@ static enum status run_arguments(struct output_gemma *g, struct output_span text
                                  struct output_events *events, size_t *n,
                                  enum output_xml_state *state)
 {
-    enum step step;
-    g->out.len = 0;
+    enum output_step step;
+    g->w.out.len = 0;
     TRY(read_arguments(g, text, finished, n, &step));
-    TRY(output_events_text(events, OUT_CALL_ARGUMENTS, g->out.data, g->out.len));
-    *state = step == NEEDS_MORE ? XML_MORE : step == BROKEN ? XML_BROKEN : XML_GOES_ON;
-    if (step != ENDED && step != BROKEN_OFF)
+    TRY(output_events_text(events, OUT_CALL_ARGUMENTS, g->w.out.data, g->w.out.len));
+    *state = step == STEP_NEEDS_MORE ? XML_MORE : step == STEP_BROKEN ? XML_BROKEN : XML_GOES_ON;
+    if (step != STEP_ENDED && step != STEP_BROKEN_OFF)
         return ST_OK;
     g->phase = AT_CLOSE;
     return output_events_end(events);

@@ -12,13 +12,12 @@
 
 #include "common/text/output_events.h"
 #include "common/text/output_gemma_marks.h"
-#include "common/text/output_json.h"
+#include "common/text/output_writer.h"
 #include "common/text/output_xml.h"
 
 struct output_gemma { /* begin with output_gemma_begin; free with output_gemma_free */
     int phase;
-    struct output_json json; /* the arguments so far */
-    struct text_buf out;     /* scratch */
+    struct output_writer w; /* of the arguments */
 };
 
 void output_gemma_begin(struct output_gemma *g);

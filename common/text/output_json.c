@@ -38,7 +38,7 @@ static bool is_digit(unsigned char c)
     return c >= '0' && c <= '9';
 }
 
-static bool in_object(const struct output_json *j)
+bool output_json_in_object(const struct output_json *j)
 {
     unsigned level = j->depth - 1;
     return j->objects[level / 64] >> (level % 64) & 1;
@@ -88,7 +88,7 @@ static enum output_scan begin_value(struct output_json *j, unsigned char c)
 
 static enum output_scan after_value(struct output_json *j, unsigned char c)
 {
-    bool object = in_object(j);
+    bool object = output_json_in_object(j);
     if (is_blank(c))
         return to(j, AFTER);
     if (c == ',')

@@ -35,6 +35,7 @@ void output_json_init(struct output_json *j);
  * value. */
 enum output_scan output_json_feed(struct output_json *j, unsigned char c);
 
+bool output_json_in_object(const struct output_json *j); /* the innermost level; depth > 0 */
 bool output_json_in_string(const struct output_json *j); /* also in a key */
 bool output_json_wants_value(
     const struct output_json *j); /* the next byte that is no blank begins one, or ends a list */

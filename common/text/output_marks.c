@@ -6,6 +6,7 @@
 #include "common/text/output_formats.h"
 #include "common/text/output_gemma_marks.h"
 #include "common/text/output_harmony_marks.h"
+#include "common/text/output_python_marks.h"
 
 /* Where the mark is first, or NULL. */
 static const char *find(const char *text, size_t n, const char *mark)
@@ -28,30 +29,32 @@ enum output_tools output_tools_of_template(const char *source, size_t n)
     static const struct {
         const char *mark;
         enum output_tools format;
-    } own
-        [] =
-            {/* of formats that share marks with others */
-             {"<parameter=", OUTPUT_TOOLS_QWEN3_CODER},
-             {"<arg_key>", OUTPUT_TOOLS_GLM45},
-             {MINIMAX_CALLS_BEGIN, OUTPUT_TOOLS_MINIMAX}},
-     rows[] = {
-         {"<tool_call>", OUTPUT_TOOLS_HERMES},
-         {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
-         {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},
-         {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
-         {"Environment: ipython",
-          OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
-         {GRANITE_CALL, OUTPUT_TOOLS_GRANITE},
-         {"<|/tool|>", OUTPUT_TOOLS_GRANITE}, /* Phi-4 mini's list of tools */
-         {KIMI_CALL_BEGIN, OUTPUT_TOOLS_KIMI},
-         {HARMONY_ANALYSIS, OUTPUT_TOOLS_HARMONY},
-         {GEMMA_CALL_BEGIN "call:", OUTPUT_TOOLS_GEMMA4},
-         /* "Json ... the parameters of a call" in Chinese: the templates of GLM-4 show no call */
-         {"Json "
-          "\xe6\xa0\xbc\xe5\xbc\x8f\xe8\xa1\xa8\xe7\xa4\xba\xe8\xb0\x83\xe7\x94\xa8\xe7\x9a\x84\xe5"
-          "\x8f\x82\xe6\x95\xb0",
-          OUTPUT_TOOLS_GLM4},
-     };
+    } own[] =
+        {/* of formats that share marks with others */
+         {"<parameter=", OUTPUT_TOOLS_QWEN3_CODER},
+         {"<arg_key>", OUTPUT_TOOLS_GLM45},
+         {MINIMAX_CALLS_BEGIN, OUTPUT_TOOLS_MINIMAX},
+         /* "Environment: ipython" is in Llama 4's templates too, the marks of Python not in all */
+         {"<|header_start|>", OUTPUT_TOOLS_LLAMA4}},
+      rows[] = {
+          {"<tool_call>", OUTPUT_TOOLS_HERMES},
+          {"<|python_tag|>", OUTPUT_TOOLS_LLAMA3},
+          {"[TOOL_CALLS]", OUTPUT_TOOLS_MISTRAL},
+          {DS_CALL_BEGIN, OUTPUT_TOOLS_DEEPSEEK},
+          {"Environment: ipython",
+           OUTPUT_TOOLS_LLAMA3}, /* Llama 3's own, also in templates without the tag */
+          {GRANITE_CALL, OUTPUT_TOOLS_GRANITE},
+          {"<|/tool|>", OUTPUT_TOOLS_GRANITE}, /* Phi-4 mini's list of tools */
+          {KIMI_CALL_BEGIN, OUTPUT_TOOLS_KIMI},
+          {HARMONY_ANALYSIS, OUTPUT_TOOLS_HARMONY},
+          {GEMMA_CALL_BEGIN "call:", OUTPUT_TOOLS_GEMMA4},
+          /* "Json ... the parameters of a call" in Chinese: the templates of GLM-4 show no call */
+          {"Json "
+           "\xe6\xa0\xbc\xe5\xbc\x8f\xe8\xa1\xa8\xe7\xa4\xba\xe8\xb0\x83\xe7\x94\xa8\xe7\x9a\x84"
+           "\xe5"
+           "\x8f\x82\xe6\x95\xb0",
+           OUTPUT_TOOLS_GLM4},
+      };
     enum output_tools found = OUTPUT_TOOLS_AUTO;
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (has(source, n, own[i].mark))
@@ -107,6 +110,8 @@ const char *output_call_mark(size_t i)
                                         "<arg_value>",
                                         "</arg_value>",
                                         "<|python_tag|>",
+                                        PYTHON_START,
+                                        PYTHON_END,
                                         "[TOOL_CALLS]",
                                         "[ARGS]",
                                         "[CALL_ID]",

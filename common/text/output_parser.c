@@ -101,6 +101,7 @@ void output_parser_destroy(struct output_parser *p)
     text_buf_free(&p->text);
     output_xml_free(&p->xml);
     output_gemma_free(&p->gemma);
+    output_python_free(&p->python);
     output_events_free(&p->events);
     free(p);
 }
@@ -188,6 +189,8 @@ static enum output_tools plain_format(const struct output_parser *p, char first)
         return OUTPUT_TOOLS_GLM4;
     if (p->tools == OUTPUT_TOOLS_LLAMA3)
         return first == '{' ? OUTPUT_TOOLS_LLAMA3 : OUTPUT_TOOLS_NONE;
+    if (p->tools == OUTPUT_TOOLS_LLAMA4)
+        return first == '{' || first == '[' ? OUTPUT_TOOLS_LLAMA4 : OUTPUT_TOOLS_NONE;
     return first == '{' || first == '[' || first == '`' ? OUTPUT_TOOLS_JSON : OUTPUT_TOOLS_NONE;
 }
 
@@ -249,7 +252,8 @@ static enum status step_after_call(struct output_parser *p, bool *go)
         return ST_OK;
     }
     skip = count_blanks(s, n);
-    if (format == OUTPUT_TOOLS_LLAMA3 && skip < n && s[skip] == ';')
+    bool llama = format == OUTPUT_TOOLS_LLAMA3 || format == OUTPUT_TOOLS_LLAMA4;
+    if (llama && skip < n && s[skip] == ';')
         skip += 1 + count_blanks(s + skip + 1, n - skip - 1);
     if (skip == n) {
         *go = false;
@@ -267,8 +271,9 @@ static enum status step_after_call(struct output_parser *p, bool *go)
     } else if (r == SCAN_OK) {
         p->at += skip;
         parser_begin_call(p, mark->format, mark);
-    } else if (format == OUTPUT_TOOLS_LLAMA3 && s[skip] == '{') {
+    } else if (llama && s[skip] == '{') {
         parser_begin_call(p, format, NULL);
+        p->state = IN_CALL; /* JSON, also where Python could be */
         output_scanner_resume(&p->scanner, skip, marked);
     } else {
         p->state = IN_CONTENT;

@@ -7,11 +7,14 @@
 void parser_begin_call(struct output_parser *p, enum output_tools format,
                        const struct parser_mark *mark)
 {
-    bool scans = output_format_of(format)->run != NULL;
+    bool python = output_format_is_python(format);
+    bool scans = output_format_of(format)->run != NULL && !python;
     p->mark = mark;
     p->state = scans ? IN_CALL : IN_XML;
     output_scanner_init(&p->scanner, format);
-    if (format == OUTPUT_TOOLS_GEMMA4)
+    if (python)
+        output_python_begin(&p->python, p->names, p->n_names);
+    else if (format == OUTPUT_TOOLS_GEMMA4)
         output_gemma_begin(&p->gemma);
     else if (!scans)
         output_xml_begin(&p->xml, format, p->tools_json);
@@ -26,9 +29,14 @@ static enum status be_content(struct output_parser *p, size_t n)
     return ST_OK;
 }
 
-/* It was no call of its format: n bytes are content, unless another format begins with the same mark. */
+/* It was no call of its format: n bytes are content, unless another format begins with the same mark, or it may be JSON
+ * where it is no Python. */
 static enum status no_call(struct output_parser *p, size_t n)
 {
+    if (p->state == IN_XML && output_format_is_python(p->scanner.format)) {
+        p->state = IN_CALL;
+        return ST_OK;
+    }
     const struct parser_mark *end = p->marks + p->n_marks;
     for (const struct parser_mark *m = p->mark ? p->mark + 1 : end; m < end; m++) {
         if (strcmp(m->text, p->mark->text) == 0) {
@@ -224,6 +232,8 @@ enum status parser_step_call(struct output_parser *p, bool *go)
 static enum status run_elements(struct output_parser *p, struct output_span text, size_t *taken,
                                 enum output_xml_state *state)
 {
+    if (output_format_is_python(p->scanner.format))
+        return output_python_run(&p->python, text, p->finished, &p->events, taken, state);
     if (p->scanner.format == OUTPUT_TOOLS_GEMMA4)
         return output_gemma_run(&p->gemma, text, p->finished, &p->events, taken, state);
     return output_xml_run(&p->xml, text, p->finished, p->max_call, &p->events, taken, state);

@@ -5,10 +5,11 @@
 #include "common/text/output_calls.h"
 #include "common/text/output_events.h"
 #include "common/text/output_gemma.h"
+#include "common/text/output_python.h"
 #include "common/text/output_xml.h"
 #include "common/text/text_buf.h"
 
-enum { PARSER_MAX_MARKS = 16 };
+enum { PARSER_MAX_MARKS = 20 };
 
 enum parser_state {
     AT_START, /* blanks, perhaps a think mark */
@@ -16,7 +17,7 @@ enum parser_state {
     CONTENT_START, /* blanks, perhaps a call in plain JSON */
     IN_CONTENT,
     IN_CALL,    /* the scanner is at work at the beginning of the text */
-    IN_XML,     /* the same, of a call whose arguments are elements, or Gemma 4's */
+    IN_XML,     /* the same, of a call whose arguments are elements, Gemma 4's or Python */
     AFTER_CALL, /* blanks that are dropped when another call or the end follows */
     IN_HEADER,  /* of harmony's messages, see output_harmony.h */
     IN_CHANNEL, /* in one of them */
@@ -51,6 +52,7 @@ struct output_parser {
     struct output_scanner scanner;
     struct output_xml xml;
     struct output_gemma gemma;
+    struct output_python python;
     bool in_arguments;        /* of the call that began last */
     size_t n_begun;           /* the scanner's call that began last, counted from 1 */
     const char *const *names; /* [n_names] */

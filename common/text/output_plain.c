@@ -1,5 +1,7 @@
 #include "common/text/output_formats.h"
 
+#include "common/text/output_python_marks.h"
+
 /* ```json, ```tool_code, ```tool_call or ```, and a newline. */
 static enum output_scan run_fence(struct output_scanner *s, const struct scan_input *in)
 {
@@ -42,4 +44,22 @@ enum output_scan output_run_json(struct output_scanner *s, const struct scan_inp
         return SCAN_OK;
     enum output_scan end = scan_blanks(s, in); /* the fence may be missing where the text ends */
     return end == SCAN_OK ? scan_maybe(s, in, "```", &taken) : end == SCAN_BAD ? SCAN_OK : end;
+}
+
+/* Both marks may be before the JSON: the template of Llama 4 has an answer's text between them. */
+enum output_scan output_run_llama4(struct output_scanner *s, const struct scan_input *in)
+{
+    enum { BETWEEN_MARKS = 4 }; /* behind the phases of output_run_json, which goes on with 1 */
+    bool taken;
+    if (s->phase == 0) {
+        SCAN_STEP(scan_maybe(s, in, PYTHON_START, &s->marked));
+        s->phase = BETWEEN_MARKS;
+    }
+    if (s->phase == BETWEEN_MARKS) {
+        SCAN_STEP(scan_blanks(s, in));
+        SCAN_STEP(scan_maybe(s, in, PYTHON_END, &taken));
+        s->marked |= taken;
+        s->phase = 1;
+    }
+    return output_run_json(s, in);
 }

@@ -16,6 +16,7 @@ static const char *const names[] = {
     [OUTPUT_TOOLS_GLM4] = "glm4",
     [OUTPUT_TOOLS_HARMONY] = "harmony",
     [OUTPUT_TOOLS_GEMMA4] = "gemma4",
+    [OUTPUT_TOOLS_LLAMA4] = "llama4",
     [OUTPUT_TOOLS_JSON] = "json",
     [OUTPUT_TOOLS_AUTO] = "auto",
 };
@@ -35,7 +36,8 @@ enum status output_tools_from_name(const char *name, enum output_tools *tools)
     }
     FAIL(ST_NOT_FOUND,
          "'%.40s' is no format of tool calls (there are: none, hermes, llama3, mistral, "
-         "deepseek, qwen3_coder, glm45, minimax_m2, granite, kimi, glm4, harmony, gemma4, json, "
+         "deepseek, qwen3_coder, glm45, minimax_m2, granite, kimi, glm4, harmony, gemma4, llama4, "
+         "json, "
          "auto)",
          name);
 }

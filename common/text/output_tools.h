@@ -45,6 +45,9 @@ enum output_tools {
     /* <|tool_call>call:NAME{KEY:VALUE,..}<tool_call|>: Gemma 4 (output_gemma.h) */
     OUTPUT_TOOLS_GEMMA4,
 
+    /* A list of Python calls (output_python.h), or JSON as Llama 3's, after <|python_start|> or without it: Llama 4 */
+    OUTPUT_TOOLS_LLAMA4,
+
     /* The whole answer is a call or a list of calls in plain JSON; in a fence only calls of functions that there are. */
     OUTPUT_TOOLS_JSON,
 

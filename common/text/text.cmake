@@ -18,9 +18,11 @@ add_library(ingot_output STATIC
   text/output_parser_calls.c
   text/output_parser_state.c
   text/output_plain.c
+  text/output_python.c
   text/output_scanner.c
   text/output_schema.c
   text/output_tools.c
+  text/output_writer.c
   text/output_xml.c
   text/text_options.c)
 target_link_libraries(ingot_output PUBLIC ingot_flags ingot_common)

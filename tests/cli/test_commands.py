@@ -120,8 +120,10 @@ def wrong_commands_and_options():
 
 @tap.case
 def nobody_there():
-    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json")
-    assert p.returncode == 3 and "nobody answers" in p.stderr, p
+    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json", "--wait-ms", "3500")
+    assert "no answer from " + NOBODY + " yet; trying for 3.5 s" in p.stderr, p
+    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json", "--wait-ms", "0")
+    assert p.returncode == 3 and "nobody answers" in p.stderr and "yet" not in p.stderr, p
     e = json.loads(p.stdout)
     assert e["type"] == "error" and e["retryable"] is True and NOBODY in e["detail"], e
     for c in ["status", "ping"]:

@@ -175,6 +175,21 @@ def waits_for_workers():
 
 
 @tap.case
+def waits_for_a_stopped_server():
+    """A first connection that is not answered at once is waited for as well."""
+    with Parts(DEMO) as c:
+        c.coordinator.send_signal(signal.SIGSTOP)
+        try:
+            p = subprocess.Popen([INGOT, "generate", "--connect", c.endpoint, "--prompt", "a", "--max-tokens", "3", "--json",
+                                  "--wait-ms", str(1000 * tap.LIMIT)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            assert "no answer from" in p.stderr.readline()
+        finally:
+            c.coordinator.send_signal(signal.SIGCONT)
+        out, err = p.communicate(timeout=tap.LIMIT)
+        assert p.returncode == 0 and lines(out)[-1]["completion_tokens"] == 3, (out, err)
+
+
+@tap.case
 def ctrl_c_cancels():
     with Cluster(DEMO) as c:
         def cancelled():

@@ -129,7 +129,8 @@ def serve_passes_on_what_it_is_given():
              ("w", "--backend", "cuda"), ("w", "--pack-cache", "/tmp/x y"), ("c", "--journal", "/tmp/j"), ("c", "--journal-sync", "each"),
              ("c", "--journal-size", "67108864"), ("c", "--journal-hours", "5"),
              ("cw", "--log-level", "debug")]
-    flags = [("c", "--no-prefix-cache", "--prefix-cache"), ("c", "--no-overlap", "--overlap")]
+    flags = [("c", "--no-prefix-cache", "--prefix-cache"), ("c", "--no-overlap", "--overlap"),
+             ("w", "--no-forced-tokens", "--forced-tokens")]
     given = [a for _, name, value in cases for a in (name, value)] + [f for _, f, _ in flags]
     given += ["--allow-remote", "--print-config", "--http", "off"]
     (coordinator, worker), _ = arguments_of_children("serve", DEMO, *given)

@@ -358,7 +358,8 @@ def quickstart_from_a_finished_build():
     script = ROOT / "deploy" / "quickstart.sh"
     p = subprocess.run([script, "--nonsense"], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 2 and "--nonsense" in p.stderr, p
-    for path in [script, ROOT / "deploy" / "install-packages.sh", ROOT / "deploy" / "slurm" / "ingot.sbatch"]:
+    for path in [script, *(ROOT / "deploy" / name for name in ("install-packages.sh", "slurm/ingot.sbatch", "run-group.sh",
+                                                               "run-group-hosts.sh"))]:
         subprocess.run(["bash", "-n", path], check=True, timeout=tap.LIMIT)
         if shutil.which("shellcheck"):
             subprocess.run(["shellcheck", path], check=True, timeout=tap.LIMIT)

@@ -127,6 +127,18 @@ def phi4(calls):
     return "functools" + json.dumps([{"name": n, "arguments": a} for n, a in calls])
 
 
+def pythonic(calls):
+    return "[" + ", ".join(f"{n}({', '.join(f'{k}={v!r}' for k, v in a.items())})" for n, a in calls) + "]"
+
+
+def marked_pythonic(calls):
+    return "<|python_start|>" + pythonic(calls) + "<|python_end|>"
+
+
+def llama4(calls):
+    return "".join(json.dumps({"name": n, "parameters": a}) for n, a in calls)
+
+
 KIMI = ["<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
         "<|tool_calls_section_end|>"]
 
@@ -154,6 +166,7 @@ FORMATS = [
     ("hermes", "<tool_call> and <think>", [], [hermes], True),
     ("hermes", "<tool_call> and <think>", ["<tool_call>", "</tool_call>", "<think>", "</think>"], [hermes], True),
     ("llama3", "<|python_tag|>", ["<|python_tag|>"], [tagged, llama3], False),
+    ("llama4", "<|header_start|>", ["<|python_start|>", "<|python_end|>"], [marked_pythonic, pythonic, llama4], False),
     ("mistral", "[TOOL_CALLS] and [THINK]", ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"], [mistral, mistral_list], True),
     ("deepseek", DS[2] + " and <think>", DS, [deepseek, deepseek31], True),
     ("qwen3_coder", "<tool_call> <function= <parameter= and <think>", [], [qwen3_coder, seed_oss], True),
@@ -329,7 +342,7 @@ def channels():
 def a_choice_of_tools_that_cannot_be_honoured():
     with serving({}, "<tool_call>"):  # its workers have no masks
         for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
-            refused(CHAT, "grammar", messages=user("x"), tools=TOOLS, tool_choice=choice)
+            refused(CHAT, "tools", messages=user("x"), tools=TOOLS, tool_choice=choice)
             refused(CHAT, "tool_choice", messages=user("x"), tool_choice=choice)
         refused(CHAT, "tool_choice", messages=user("x"), tool_choice="auto")
 

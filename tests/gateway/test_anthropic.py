@@ -190,7 +190,10 @@ def fields():
     for field, value in {"temperature": -1, "top_p": 0, "top_k": -1, "max_tokens": 0, "stop": ["x"], "n": 2,
                          "unheard_of": 1, "container": "c", "stream": "yes", "messages": [], "system": 5}.items():
         bad(field, **{field: value})
-    bad("output_config.format", output_config={"format": {"type": "json_schema", "schema": {}}})
+    bad("output_config.format", output_config={"format": {"type": "json_schema"}})
+    bad("output_config.format.type", output_config={"format": {"type": "yaml", "schema": {}}})
+    bad("output_config.shape", output_config={"shape": "round"})
+    bad("#/not", output_config={"format": {"type": "json_schema", "schema": {"type": "object", "not": {}}}})
     bad("context_management.edits[0].type", context_management={"edits": [{"type": "clear_tool_uses_20250919"}]})
     bad("mcp_servers", mcp_servers=[{"type": "url", "url": "http://localhost"}])
     assert ask(output_config={"effort": "low"}, max_tokens=1)

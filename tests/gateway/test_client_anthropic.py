@@ -89,11 +89,42 @@ def tools_that_must_be_called():
 
 
 @tap.case
+def answers_of_a_schema():
+    import typing
+
+    import pydantic  # the client's own
+
+    class Person(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="forbid")
+        name: typing.Literal["Ann", "Bob"]  # the client does not send lengths
+        old: bool
+
+    schema = {"type": "json_schema", "schema": Person.model_json_schema()}
+    with client() as c:
+        for seed in range(4):
+            ask = {**ASK, "max_tokens": 200, "extra_body": {"seed": seed}}
+            complete = 0
+            for fields in ({"output_config": {"format": schema}}, {"extra_body": {"seed": seed, "output_format": schema}}):
+                m = c.messages.create(**{**ask, **fields})
+                if m.stop_reason == "end_turn":
+                    Person.model_validate_json(m.content[0].text)
+                    complete += 1
+            with c.messages.stream(**ask, output_config={"format": schema}) as s:
+                text = s.get_final_text()
+            assert text == m.content[0].text, (text, m)
+            if complete:
+                parsed = c.messages.parse(**ask, output_format=Person)
+                assert isinstance(parsed.parsed_output, Person), parsed
+                return
+    assert False, "no answer was complete"
+
+
+@tap.case
 def refused_fields():
     tool = {"name": "f", "input_schema": {"type": "object"}}
     with client() as c:
         for field, value in {"tool_choice": {"type": "some"}, "temperature": -1, "container": "c",
-                             "output_config": {"format": {"type": "json_schema", "schema": {}}}}.items():
+                             "output_config": {"format": {"type": "json_schema"}}}.items():
             e = raised(anthropic.BadRequestError, c.messages.create, **{**ASK, "tools": [tool], "extra_body": {field: value}})
             assert field in e.body["error"]["message"] and e.body["error"]["type"] == "invalid_request_error", e
         image = {"type": "image", "source": {"type": "url", "url": "http://localhost/x.png"}}

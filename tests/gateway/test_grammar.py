@@ -63,6 +63,8 @@ def other_forms():
     assert re.fullmatch("[a-f]{3}-[0-9]", chat(guided_regex="[a-f]{3}-[0-9]")["message"]["content"])
     a = api.ok(COMPLETIONS, prompt="A", **{**SAMPLED, "guided_regex": "x{5}"})
     assert a["choices"][0]["text"] == "xxxxx"
+    anything = chat(response_format={"type": "json_schema", "json_schema": {"name": "any", "schema": True}})
+    assert anything["finish_reason"] == "length" or json.loads(anything["message"]["content"]) is not Ellipsis
     assert chat(response_format={"type": "text"}, guided_json=None)["message"]["content"]
 
 
@@ -101,10 +103,13 @@ def calls():
 
 @tap.case
 def refusals():
-    refused(CHAT, "grammar", "#/properties/a/not", guided_json={"properties": {"a": {"not": {}}}})
-    refused(CHAT, "grammar", "look-around", guided_regex="(?=a)")
+    refused(CHAT, "guided_json", "#/properties/a/not", guided_json={"properties": {"a": {"not": {}}}})
+    refused(CHAT, "guided_regex", "look-around", guided_regex="(?=a)")
+    refused(CHAT, "response_format", "#/not", response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {"not": {}}}})
+    refused(CHAT, "tools", "not", tool_choice="required",
+            tools=[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {}}}}}}])
     refused(CHAT, "guided_regex", "another field", guided_choice=["a"], guided_regex="a")
-    refused(CHAT, "grammar", "line 1, column 10: there is no rule x", structured_outputs={"grammar": "root ::= x"})
+    refused(CHAT, "structured_outputs", "line 1, column 10: there is no rule x", structured_outputs={"grammar": "root ::= x"})
     refused(CHAT, "grammar", "left recursion", grammar='root ::= root "a" | "b"')
     refused(CHAT, "guided_grammar", "another field", grammar=SUM, guided_grammar=SUM)
     refused(CHAT, "guided_grammar", guided_grammar={})

@@ -25,6 +25,7 @@ Test(output_marks, formats_of_templates)
         {"[TOOL_CALLS] [THINK]", OUTPUT_TOOLS_MISTRAL, "[THINK]"},
         {"Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
         {"<|python_tag|> Environment: ipython", OUTPUT_TOOLS_LLAMA3, NULL},
+        {"'<|header_start|>' + role, Environment: ipython", OUTPUT_TOOLS_LLAMA4, NULL},
         {"<|tool_call|> followed by a JSON list", OUTPUT_TOOLS_GRANITE, NULL},
         {"'<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>'", OUTPUT_TOOLS_GRANITE, NULL},
         {"<|tool_calls_section_begin|><|tool_call_begin|>", OUTPUT_TOOLS_KIMI, NULL},

@@ -180,6 +180,11 @@ Test(output_parser, arguments_come_while_they_are_written)
          "T0(f|{\"path\":\"0123456789\"})", 20},
         {OUTPUT_TOOLS_GEMMA4, "<|tool_call>call:f{path:<|\"|>0123456789<|\"|>}<tool_call|>",
          "T0(f|{\"path\":\"0123456789\"})", 12},
+        {OUTPUT_TOOLS_LLAMA4, "[f(path='0123456789'), h(path=1)]",
+         "T0(f|{\"path\": \"0123456789\"})T1(h|{\"path\": 1})", 16},
+        {OUTPUT_TOOLS_LLAMA4, "<|python_start|>[h(path='01')]", "T0(h|{\"path\": \"01\"})", 4},
+        /* without a mark there must be a function of that name */
+        {OUTPUT_TOOLS_LLAMA4, "[h(path='01')]", "C([h(path='01')])", 0},
         {OUTPUT_TOOLS_LLAMA3,
          "<|python_tag|>{\"name\":\"f\",\"parameters\":{\"path\":\"0123456789\"}}",
          "T0(f|{\"path\":\"0123456789\"})", 20},
