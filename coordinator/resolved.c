@@ -120,14 +120,15 @@ static enum status copy_lists(struct resolved *q, const struct msg_generate *g,
     return copy_stops(q, g);
 }
 
-/* The grammar has compiled before. */
+/* A rule that cannot be read is refused when the grammar is compiled. */
 static enum status check_thinking(const struct msg_generate *g, uint32_t vocab, const char **field)
 {
     struct thinking_rule rule;
     struct json_span answer;
     if (g->grammar_kind != GRAMMAR_THINKING && g->grammar_kind != GRAMMAR_THINKING_TAGS)
         return ST_OK;
-    TRY(thinking_read(&rule, g->grammar.data, g->grammar.n, &answer));
+    if (thinking_read(&rule, g->grammar.data, g->grammar.n, &answer) != ST_OK)
+        return ST_OK;
     for (uint32_t i = 0; i < rule.n_close_ids; i++)
         if ((uint32_t)rule.close_ids[i] >= vocab)
             FAIL_FIELD("grammar", "close_ids[%u] is %d: the model's ids end at %u", i,

@@ -26,24 +26,11 @@ static void set_text(struct resolved *q, const struct msg_generate *g, const str
     *text = (struct text_buf){0};
 }
 
-/* Compiles the grammar, as the ranks will: a bad one is refused before anything runs. */
-static enum status check_grammar(struct text_job *job, const struct msg_generate *g,
-                                 struct grammar_check *check)
-{
-    struct grammar_source source = {(enum grammar_kind)g->grammar_kind, g->grammar.data,
-                                    g->grammar.n};
-    job->has_grammar = g->grammar_kind != 0;
-    if (!g->grammar_kind)
-        return ST_OK;
-    job->grammar_status = grammar_check(check, &source, &job->stop, &job->grammar);
-    return job->grammar_status;
-}
-
 /* Makes the prompt, and the grammar that the whole answer follows.  begun: room for a text behind the model's prompt. */
 static enum status prepare(struct text_job *job, struct msg_generate *g,
                            const struct model_text *mt, struct token_list *prompt, uint32_t **types,
                            struct text_buf *begun, struct text_buf *text, struct text_buf *grammar,
-                           struct text_buf *budget, struct grammar_check *check, const char **field)
+                           struct text_buf *budget, const char **field)
 {
     TRY(prompt_embed(mt, g, begun, field));
     if (g->has_document)
@@ -63,18 +50,14 @@ static enum status prepare(struct text_job *job, struct msg_generate *g,
         g->grammar_kind = g->grammar_kind ? GRAMMAR_THINKING_TAGS : GRAMMAR_THINKING;
         g->grammar = (struct wire_text){budget->data, budget->len};
     }
-    *field = "grammar";
-    TRY(check_grammar(job, g, check));
     *field = prompt_field;
     TRY(resolve_generate(&job->resolved, g, prompt, &job->limits, field));
-    job->resolved->grammar_bytes = job->grammar.n_bytes;
     set_text(job->resolved, g, mt, text);
     return ST_OK;
 }
 
 static enum status generate(struct text_job *job, struct msg_generate *g,
-                            const struct model_text *mt, struct grammar_check *check,
-                            struct wire_mem *mem, const char **field)
+                            const struct model_text *mt, struct wire_mem *mem, const char **field)
 {
     struct token_list prompt = {0};
     uint32_t *types = NULL;
@@ -89,8 +72,7 @@ static enum status generate(struct text_job *job, struct msg_generate *g,
         resume_fill(g);
     if (g->kind == PROMPT_CHAT || g->has_document)
         TRY(prompt_set_clock(&g->chat));
-    enum status st =
-        prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, &budget, check, field);
+    enum status st = prepare(job, g, mt, &prompt, &types, &begun, &text, &grammar, &budget, field);
     if (st == ST_OK && g->resume)
         st = resume_take(job->resolved, g, job->limits.vocab, field);
     if (st == ST_OK && job->recovered)
@@ -213,8 +195,8 @@ static struct wire_bytes bytes_of(const struct text_job *job)
     return (struct wire_bytes){sock_msg_data(job->msg), sock_msg_size(job->msg)};
 }
 
-static enum status do_job(struct text_job *job, const struct model_text *mt,
-                          struct grammar_check *check, struct wire_mem *mem, const char **field)
+static enum status do_job(struct text_job *job, const struct model_text *mt, struct wire_mem *mem,
+                          const char **field)
 {
     struct client_msg m;
     const char *id;
@@ -225,7 +207,7 @@ static enum status do_job(struct text_job *job, const struct model_text *mt,
     switch (job->type) {
     case MSG_GENERATE:
         TRY(check_model(m.u.generate.model, mt, field));
-        TRY(generate(job, &m.u.generate, mt, check, mem, field));
+        TRY(generate(job, &m.u.generate, mt, mem, field));
         return job->keep_request ? request_bytes(&job->kept, &job->n_kept, in) : ST_OK;
     case MSG_TOKENIZE:
         TRY(check_model(m.u.tokenize.model, mt, field));
@@ -243,18 +225,39 @@ static enum status do_job(struct text_job *job, const struct model_text *mt,
     }
 }
 
-void text_job_do(struct text_job *job, const struct model_text *mt, struct grammar_check *check,
-                 struct wire_mem *mem)
+void text_job_fail(struct text_job *job, enum status st, const char *field)
+{
+    job->status = st;
+    snprintf(job->detail, sizeof job->detail, "%s", status_text());
+    snprintf(job->field, sizeof job->field, "%s", field);
+    resolved_free(job->resolved);
+    job->resolved = NULL;
+}
+
+void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem)
 {
     const char *field = "";
     wire_mem_reset(mem);
-    job->status = do_job(job, mt, check, mem, &field);
-    if (job->status != ST_OK) {
-        snprintf(job->detail, sizeof job->detail, "%s", status_text());
-        snprintf(job->field, sizeof job->field, "%s", field);
-    }
-    sock_msg_free(job->msg);
-    job->msg = NULL;
+    enum status st = do_job(job, mt, mem, &field);
+    if (st != ST_OK)
+        text_job_fail(job, st, field);
+}
+
+bool text_job_has_grammar(const struct text_job *job)
+{
+    return job->resolved && job->resolved->grammar_kind != 0;
+}
+
+void text_job_compile(struct text_job *job, struct grammar_check *check)
+{
+    const struct resolved *q = job->resolved;
+    struct grammar_source source = {(enum grammar_kind)q->grammar_kind, q->grammar, q->n_grammar};
+    job->has_grammar = true;
+    job->grammar_status = grammar_check(check, &source, &job->stop, &job->grammar);
+    if (job->grammar_status != ST_OK)
+        text_job_fail(job, job->grammar_status, "grammar");
+    else
+        job->resolved->grammar_bytes = job->grammar.n_bytes;
 }
 
 void text_job_free(struct text_job *job)

@@ -1,6 +1,5 @@
-/* One request's work for the text thread: decode, check, render, encode.  The loop makes a job with
- * the received bytes and gives it away; it comes back with the result.  Owned by one side at a
- * time. */
+/* One request's work for the text service: decode, check, render, encode, then compile its grammar.  The loop makes a
+ * job with the received bytes and gives it away; it comes back with the result.  Owned by one side at a time. */
 #ifndef COORDINATOR_TEXT_JOB_H
 #define COORDINATOR_TEXT_JOB_H
 
@@ -19,7 +18,7 @@ struct text_job {
     uint64_t client;              /* who asked (for all but Generate) */
     uint64_t request;             /* Generate: request_key of the reserved request */
     struct resolve_limits limits; /* Generate */
-    struct sock_msg *msg;         /* the received bytes; NULL once they are decoded */
+    struct sock_msg *msg;         /* the received bytes; NULL in a finished job */
     struct recovered_request
         *recovered;      /* in place of msg: a Generate of the journal; NULL: it is not */
     uint32_t elapsed_ms; /* of that: since it began */
@@ -43,9 +42,14 @@ struct text_job {
     struct text_buf text; /* Detokenize, ApplyTemplate */
 };
 
-/* Fills the result.  check, mem: of the calling thread; mem is scratch. */
-void text_job_do(struct text_job *job, const struct model_text *mt, struct grammar_check *check,
-                 struct wire_mem *mem);
+/* Fills the result but for the grammar's.  mem: scratch of the calling thread. */
+void text_job_do(struct text_job *job, const struct model_text *mt, struct wire_mem *mem);
+/* Is there a grammar, and nothing wrong so far? */
+bool text_job_has_grammar(const struct text_job *job);
+/* Compiles it, as the ranks will: a bad one is refused before anything runs.  check: of the calling thread. */
+void text_job_compile(struct text_job *job, struct grammar_check *check);
+/* The thread's failure becomes the result. */
+void text_job_fail(struct text_job *job, enum status st, const char *field);
 void text_job_free(struct text_job *job); /* NULL is fine */
 
 #endif

@@ -14,15 +14,25 @@ struct queue {
     struct text_job *head, **tail;
 };
 
-struct text_service {
-    const struct model_text *mt;
-    struct wire_mem mem;         /* the thread's */
-    struct grammar_check *check; /* too */
-    struct text_job *running;    /* by the thread; NULL: none */
+/* The text thread does all but grammars; the jobs that have one go on to the compile thread, so that the compile of one
+ * request keeps no other from its text. */
+enum { TEXT, COMPILE, N_LANES };
+
+struct lane {
+    struct text_service *s;
     pthread_t thread;
-    pthread_mutex_t lock;
+    bool runs;
     pthread_cond_t wake;
     struct text_queue todo;
+    struct text_job *running; /* by the thread; NULL: none */
+};
+
+struct text_service {
+    const struct model_text *mt;
+    struct wire_mem mem;         /* the text thread's */
+    struct grammar_check *check; /* the compile thread's */
+    struct lane lane[N_LANES];
+    pthread_mutex_t lock;
     struct queue done;
     bool stop;
     int pipe[2]; /* one byte while done is not empty */
@@ -46,26 +56,54 @@ static struct text_job *queue_pop(struct queue *q)
     return job;
 }
 
+static void finish(struct text_service *s, struct text_job *job)
+{
+    sock_msg_free(job->msg);
+    job->msg = NULL;
+    if (!s->done.head) {
+        ssize_t n = write(s->pipe[1], "x", 1);
+        (void)n; /* cannot fail: at most one byte is ever in the pipe */
+    }
+    queue_push(&s->done, job);
+}
+
+/* From the text thread to the compile thread. */
+static void pass_on(struct text_service *s, struct text_job *job)
+{
+    struct lane *to = &s->lane[COMPILE];
+    enum status st = text_queue_push(&to->todo, &job);
+    if (st == ST_OK) {
+        pthread_cond_signal(&to->wake);
+        return;
+    }
+    text_job_fail(job, st, "grammar");
+    finish(s, job);
+}
+
 static void *run(void *arg)
 {
-    struct text_service *s = arg;
+    struct lane *l = arg;
+    struct text_service *s = l->s;
+    bool text = l == &s->lane[TEXT];
     pthread_mutex_lock(&s->lock);
     for (;;) {
         struct text_job *job;
-        while (!(job = text_queue_pop(&s->todo)) && !s->stop)
-            pthread_cond_wait(&s->wake, &s->lock);
+        while (!(job = text_queue_pop(&l->todo)) && !s->stop)
+            pthread_cond_wait(&l->wake, &s->lock);
         if (!job)
             break;
-        s->running = job;
+        l->running = job;
         pthread_mutex_unlock(&s->lock);
-        text_job_do(job, s->mt, s->check, &s->mem);
+        if (text)
+            text_job_do(job, s->mt, &s->mem);
+        else
+            text_job_compile(job, s->check);
         pthread_mutex_lock(&s->lock);
-        s->running = NULL;
-        if (!s->done.head) {
-            ssize_t n = write(s->pipe[1], "x", 1);
-            (void)n; /* cannot fail: at most one byte is ever in the pipe */
-        }
-        queue_push(&s->done, job);
+        l->running = NULL;
+        if (text && text_job_has_grammar(job) && !s->stop)
+            pass_on(s, job);
+        else
+            finish(s, job);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -89,29 +127,30 @@ enum status text_service_start(struct text_service **out, const struct model_tex
     if (!s)
         FAIL(ST_NOMEM, "no memory for the text service");
     s->mt = mt;
-    s->todo.limits = (struct text_queue_limits){.owner_jobs = OWNER_JOBS,
-                                                .jobs = ALL_JOBS,
-                                                .owner_bytes = OWNER_MESSAGES * max_message,
-                                                .bytes = ALL_MESSAGES * max_message};
+    pthread_mutex_init(&s->lock, NULL);
+    for (int i = 0; i < N_LANES; i++) {
+        struct lane *l = &s->lane[i];
+        l->s = s;
+        l->todo.limits = (struct text_queue_limits){.owner_jobs = OWNER_JOBS,
+                                                    .jobs = ALL_JOBS,
+                                                    .owner_bytes = OWNER_MESSAGES * max_message,
+                                                    .bytes = ALL_MESSAGES * max_message};
+        pthread_cond_init(&l->wake, NULL);
+    }
     s->done.tail = &s->done.head;
     s->pipe[0] = s->pipe[1] = -1;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->wake, NULL);
     enum status st = wire_mem_init(&s->mem, 8 * max_message);
     if (st == ST_OK)
         st = grammar_check_create(&s->check);
     if (st == ST_OK)
         st = open_pipe(s->pipe);
-    if (st == ST_OK && pthread_create(&s->thread, NULL, run, s) != 0)
-        st = status_fail(ST_IO, __FILE__, __LINE__, "cannot start the text thread");
+    for (int i = 0; i < N_LANES && st == ST_OK; i++) {
+        if (pthread_create(&s->lane[i].thread, NULL, run, &s->lane[i]) != 0)
+            st = status_fail(ST_IO, __FILE__, __LINE__, "cannot start the text threads");
+        s->lane[i].runs = st == ST_OK;
+    }
     if (st != ST_OK) {
-        if (s->pipe[0] >= 0) {
-            close(s->pipe[0]);
-            close(s->pipe[1]);
-        }
-        grammar_check_destroy(s->check);
-        wire_mem_fini(&s->mem);
-        free(s);
+        text_service_stop(s);
         return st;
     }
     *out = s;
@@ -125,19 +164,26 @@ void text_service_stop(struct text_service *s)
         return;
     pthread_mutex_lock(&s->lock);
     s->stop = true;
-    while ((job = text_queue_pop(&s->todo)))
-        text_job_free(job);
-    if (s->running)
-        atomic_store(&s->running->stop, true);
-    pthread_cond_signal(&s->wake);
+    for (int i = 0; i < N_LANES; i++) {
+        struct lane *l = &s->lane[i];
+        while ((job = text_queue_pop(&l->todo)))
+            text_job_free(job);
+        if (l->running)
+            atomic_store(&l->running->stop, true);
+        pthread_cond_signal(&l->wake);
+    }
     pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
+    for (int i = 0; i < N_LANES; i++) {
+        if (s->lane[i].runs)
+            pthread_join(s->lane[i].thread, NULL);
+        pthread_cond_destroy(&s->lane[i].wake);
+    }
     while ((job = queue_pop(&s->done)))
         text_job_free(job);
-    close(s->pipe[0]);
-    close(s->pipe[1]);
+    for (int i = 0; i < 2; i++)
+        if (s->pipe[i] >= 0)
+            close(s->pipe[i]);
     pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->wake);
     grammar_check_destroy(s->check);
     wire_mem_fini(&s->mem);
     free(s);
@@ -146,8 +192,8 @@ void text_service_stop(struct text_service *s)
 enum status text_service_submit(struct text_service *s, struct text_job **job)
 {
     pthread_mutex_lock(&s->lock);
-    enum status st = text_queue_push(&s->todo, job);
-    pthread_cond_signal(&s->wake);
+    enum status st = text_queue_push(&s->lane[TEXT].todo, job);
+    pthread_cond_signal(&s->lane[TEXT].wake);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -155,9 +201,12 @@ enum status text_service_submit(struct text_service *s, struct text_job **job)
 void text_service_drop(struct text_service *s, uint64_t client, uint64_t request)
 {
     pthread_mutex_lock(&s->lock);
-    text_queue_drop(&s->todo, client, request);
-    if (s->running && text_job_is_of(s->running, client, request))
-        atomic_store(&s->running->stop, true);
+    for (int i = 0; i < N_LANES; i++) {
+        struct lane *l = &s->lane[i];
+        text_queue_drop(&l->todo, client, request);
+        if (l->running && text_job_is_of(l->running, client, request))
+            atomic_store(&l->running->stop, true);
+    }
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,5 +1,6 @@
-/* Decoding, tokenizing and chat templates on a thread of their own, so that a long prompt never
- * stalls the loop.  The loop submits jobs and takes them back finished; owners take turns. */
+/* Decoding, tokenizing and chat templates on a thread of their own, so that a long prompt never stalls the loop, and
+ * grammars on another one, so that a long compile does not stall the text of other requests.  The loop submits jobs and
+ * takes them back finished; owners take turns. */
 #ifndef COORDINATOR_TEXT_SERVICE_H
 #define COORDINATOR_TEXT_SERVICE_H
 

@@ -138,7 +138,7 @@ enum status blind_create(struct blind **out, const struct sched_config *cfg, boo
     random_bytes(b->key, sizeof b->key);
     b->max_ctx = cfg->max_ctx;
     b->fx_cap = fleet ? fleet_max_fx(cfg) : sched_max_fx(cfg);
-    b->max_results = cfg->max_seqs + MAX_SCORED_ROWS;
+    b->max_results = cfg->max_seqs + MAX_SCORED_ROWS + MAX_FORCED_TOKENS;
     b->fx = calloc(b->fx_cap, sizeof *b->fx);
     b->drawn = calloc(b->max_results, sizeof *b->drawn);
     b->result.tokens = calloc(b->max_results, sizeof *b->result.tokens);

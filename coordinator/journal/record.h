@@ -1,4 +1,4 @@
-/* The journal's file format, version 8.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type + 256 x the number
+/* The journal's file format, version 10.  A file is the 8 bytes JOURNAL_MAGIC and records: u32 type + 256 x the number
  * of the scheduler, u32 n, u64 seal, n bytes.  The checks of the records are a chain: each is a hash over the one before it, the record's type and
  * its bytes.  The upper half of the seal is a hash over the check before, type and n, so that a changed length is not
  * taken for the file's end; the lower half is that of the record's own check.  So a changed, lost or moved record is
@@ -19,7 +19,7 @@
  * plan:    u64 now_us, u32 made, and when made: u64 step_id, u64 epoch, u32 n_seqs, u32 n_tokens,
  *          u64 plan_digest; effects
  * commit:  u64 step_id, u64 epoch, u64 compute_us, u64 comm_us, u32 n, n x {u64 seq_id, u32 token,
- *          f32 logprob}, first the drawn tokens, then the scored ones; u32 n, n x {u64 seq_id, u64 digest
+ *          f32 logprob}, first the drawn tokens, then the scored ones, then the forced ones; u32 n, n x {u64 seq_id, u64 digest
  *          of the embedding}; effects
  * reset:   u32 new_n_blocks; effects
  * open:    u32 n_blocks: the group of this scheduler serves; effects
@@ -33,7 +33,8 @@
  * If sched_config.queue_for is not 0, the schedulers are those of a fleet (fleet.h), made from this configuration: plans
  * of scheduler 0 end what has waited too long.  If it is 0 there is only scheduler 0, which plans.
  *
- * Version 8, which is still read, has no snapshots of states.
+ * Version 9, which is still read, has no forced tokens.
+ * Version 8 has no snapshots of states.
  * Version 7 has no admit and served records, no embeddings, no now_us in its header, no
  * prefill_loss_pct (it was 2), no target_of_all and one scheduler: no numbers, no queue_for, no open, close and move.
  * Version 6 has no scores of prompts either.
@@ -51,7 +52,7 @@
 #define JOURNAL_MAGIC_4 "INGOTJ\r\n"
 
 enum {
-    JOURNAL_VERSION = 9,
+    JOURNAL_VERSION = 10,
     RECORD_HEAD = 16,
     MAX_LABEL = 64,
     MAX_NUMERICS = 256,

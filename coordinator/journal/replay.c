@@ -179,6 +179,11 @@ static enum status read_request(struct replay *p, struct byte_reader *r)
 
 /* ---- the beginning of a file ---- */
 
+static size_t max_results(const struct replay *p)
+{
+    return (size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS + MAX_FORCED_TOKENS;
+}
+
 static enum status read_header(struct replay *p, struct byte_reader *r)
 {
     uint32_t version = get_u32(r);
@@ -208,11 +213,10 @@ static enum status read_header(struct replay *p, struct byte_reader *r)
         DAMAGED("no such configuration: %s", WHERE(p), status_text());
     TRY(take_bytes(p, n));
     TRY(take_bytes(p, p->fx_cap * sizeof *p->fx));
-    TRY(take_bytes(p, ((size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS) * sizeof *p->result.tokens));
+    TRY(take_bytes(p, max_results(p) * sizeof *p->result.tokens));
     TRY(take_bytes(p, p->sum.cfg.max_seqs * sizeof *p->result.embeddings));
     p->fx = calloc(p->fx_cap, sizeof *p->fx);
-    p->result.tokens =
-        calloc((size_t)p->sum.cfg.max_seqs + MAX_SCORED_ROWS, sizeof *p->result.tokens);
+    p->result.tokens = calloc(max_results(p), sizeof *p->result.tokens);
     p->result.embeddings = calloc(p->sum.cfg.max_seqs, sizeof *p->result.embeddings);
     if (!p->fx || !p->result.tokens || !p->result.embeddings)
         FAIL(ST_NOMEM, "no memory for the replay");
@@ -436,7 +440,7 @@ static enum status do_commit(struct replay *p, struct byte_reader *r, struct rep
     t->compute_us = get_u64(r);
     t->comm_us = get_u64(r);
     t->n = get_u32(r);
-    if (r->bad || t->n > p->sum.cfg.max_seqs + MAX_SCORED_ROWS)
+    if (r->bad || t->n > max_results(p))
         DAMAGED("a result of %u tokens", WHERE(p), t->n);
     for (uint32_t i = 0; i < t->n; i++) {
         t->tokens[i].seq_id = get_u64(r);

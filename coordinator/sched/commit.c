@@ -20,6 +20,26 @@ static enum status check_scores(const struct sched *s, const struct step_result 
     return ST_OK;
 }
 
+/* The forced tokens follow on drawn ones of sequences with grammars, in the same order. */
+static enum status check_forced(const struct sched *s, const struct step_result *r)
+{
+    const struct flight *f = &s->flights[0];
+    uint32_t at = f->n_want - f->n_embed + f->n_score, j = 0;
+    for (uint32_t k = 0; k < f->n && at < r->n; k++) {
+        const struct flight_seq *fs = &f->seqs[k];
+        if (!fs->want || fs->embed)
+            continue;
+        bool may = r->tokens[j++].token >= 0 && (fs->slot < 0 || s->seqs[fs->slot].req.grammar);
+        while (may && at < r->n && r->tokens[at].seq_id == fs->seq_id && r->tokens[at].token >= 0)
+            at++;
+    }
+    if (at < r->n)
+        FAIL(ST_PEER, "step %llu: forced token %d of sequence %llu came, which cannot be",
+             (unsigned long long)r->step_id, r->tokens[at].token,
+             (unsigned long long)r->tokens[at].seq_id);
+    return ST_OK;
+}
+
 static enum status check_embeddings(const struct flight *f, const struct step_result *r)
 {
     for (uint32_t k = 0, j = 0; k < f->n; k++)
@@ -40,10 +60,11 @@ static enum status check_result(const struct sched *s, const struct step_result 
         FAIL(ST_PEER, "a result of step %llu epoch %llu, step %llu epoch %llu is in flight",
              (unsigned long long)r->step_id, (unsigned long long)r->epoch,
              (unsigned long long)f->step_id, (unsigned long long)s->epoch);
-    if (r->n != f->n_want - f->n_embed + f->n_score || r->n_embeddings != f->n_embed)
+    uint32_t n = f->n_want - f->n_embed + f->n_score;
+    if (r->n < n || r->n > n + MAX_FORCED_TOKENS || r->n_embeddings != f->n_embed)
         FAIL(ST_PEER, "step %llu: %u tokens and %u embeddings came, %u and %u were asked for",
-             (unsigned long long)r->step_id, r->n, r->n_embeddings,
-             f->n_want - f->n_embed + f->n_score, f->n_embed);
+             (unsigned long long)r->step_id, r->n, r->n_embeddings, n, f->n_embed);
+    TRY(check_forced(s, r));
     TRY(check_scores(s, r));
     TRY(check_embeddings(f, r));
     for (uint32_t k = 0, j = 0; k < f->n; k++) {
@@ -112,6 +133,16 @@ static void take_snapshot(struct sched *s, struct seq *q, const struct flight_se
     q->rolling = (uint32_t)row + 1;
 }
 
+/* The token of the sequence's next step in flight is known before that step ends. */
+static void mark_known(struct sched *s, int32_t slot)
+{
+    const struct flight *f = &s->flights[1];
+    for (uint32_t k = 0; k < f->n; k++)
+        if (f->seqs[k].slot == slot && f->seqs[k].want)
+            f->seqs[k].known = true;
+    s->seqs[slot].ahead--;
+}
+
 static bool is_stop_id(const struct seq *q, int32_t token)
 {
     for (uint32_t i = 0; i < q->req.n_stop_ids; i++)
@@ -134,7 +165,6 @@ static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_
         return;
     }
     q->req.tokens[q->n_known++] = token;
-    q->ahead--;
     if (q->state == SEQ_WAITING)
         s->waiting_tokens++;
     fx_push(out, (struct sched_effect){
@@ -151,6 +181,23 @@ static void take_token(struct sched *s, int32_t slot, int32_t token, uint32_t i_
     seq_drop(s, slot);
 }
 
+/* The token that the sequence drew, and those that are forced behind it, from entry *i_forced on.  One that a later step
+ * in flight draws is not ahead any more. */
+static void take_tokens(struct sched *s, int32_t slot, const struct step_result *r,
+                        uint32_t i_drawn, uint32_t *i_forced, struct fx_list *out)
+{
+    uint64_t id = s->seqs[slot].req.seq_id;
+    s->seqs[slot].ahead--;
+    take_token(s, slot, r->tokens[i_drawn].token, i_drawn, out);
+    for (; *i_forced < r->n && r->tokens[*i_forced].seq_id == id; ++*i_forced) {
+        if (s->seqs[slot].req.seq_id != id)
+            continue; /* it has ended */
+        if (s->seqs[slot].ahead > 0)
+            mark_known(s, slot);
+        take_token(s, slot, r->tokens[*i_forced].token, *i_forced, out);
+    }
+}
+
 /* Entry i_result of the embeddings ends the sequence. */
 static void take_embedding(struct sched *s, int32_t slot, const struct step_result *r,
                            uint32_t i_result, struct fx_list *out)
@@ -164,6 +211,13 @@ static void take_embedding(struct sched *s, int32_t slot, const struct step_resu
                                        .seq_id = id,
                                        .reason = finite ? FINISH_EMBEDDED : FINISH_NOT_FINITE});
     seq_drop(s, slot);
+}
+
+/* Those behind a token of no use. */
+static void skip_forced(const struct step_result *r, uint64_t seq_id, uint32_t *i_forced)
+{
+    while (*i_forced < r->n && r->tokens[*i_forced].seq_id == seq_id)
+        ++*i_forced;
 }
 
 /* The scores of sequence k of the step, from entry i_result on. */
@@ -200,12 +254,13 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
         cost_learn(&s->cost, &f->load, r->compute_us + r->comm_us);
     for (uint32_t k = 0, j = f->n_want - f->n_embed; k < f->n; j += f->seqs[k++].n_score)
         take_scores(s, &f->seqs[k], r, j, &out);
+    uint32_t i_forced = f->n_want - f->n_embed + f->n_score;
     for (uint32_t k = 0, j = 0, i_embedding = 0; k < f->n; k++) {
         struct flight_seq *fs = &f->seqs[k];
         int32_t slot = fs->slot;
         bool token = fs->want && !fs->embed;
-        bool broken =
-            token ? r->tokens[j].token < 0 : fs->embed && r->embeddings[i_embedding].digest == 0;
+        bool broken = token ? !fs->known && r->tokens[j].token < 0
+                            : fs->embed && r->embeddings[i_embedding].digest == 0;
         bool computed = slot >= 0 && !fs->kv_lost && !broken;
         if (computed) {
             s->seqs[slot].done += fs->n_tokens;
@@ -213,8 +268,10 @@ enum status sched_commit(struct sched *s, const struct step_result *r, struct sc
         }
         if (fs->keep)
             take_snapshot(s, computed ? &s->seqs[slot] : NULL, fs);
-        if (slot >= 0 && token)
-            take_token(s, slot, r->tokens[j].token, j, &out);
+        if (slot >= 0 && token && !fs->known)
+            take_tokens(s, slot, r, j, &i_forced, &out);
+        else if (token)
+            skip_forced(r, fs->seq_id, &i_forced);
         else if (slot >= 0 && fs->embed)
             take_embedding(s, slot, r, i_embedding, &out);
         j += token;

@@ -136,7 +136,7 @@ size_t sched_bytes(const struct sched_config *cfg)
 
 size_t sched_max_fx(const struct sched_config *cfg)
 {
-    return (size_t)cfg->max_seqs + max_slots(cfg) + MAX_SCORED_ROWS;
+    return (size_t)cfg->max_seqs + max_slots(cfg) + MAX_SCORED_ROWS + MAX_FORCED_TOKENS;
 }
 
 enum status sched_create(struct sched **out, const struct sched_config *cfg)

@@ -84,6 +84,7 @@ struct flight_seq { /* one sequence of a step in flight */
     uint32_t n_tokens, n_score;
     bool want;    /* its result has a token, or with `embed` an embedding */
     bool kv_lost; /* preempted since: its token counts, its KV does not */
+    bool known;   /* its token came since, forced behind that of the step before */
     bool embed;
     bool rolling;  /* of `keep` */
     uint32_t keep; /* row + 1 of the snapshot that is being taken, 0 = none */

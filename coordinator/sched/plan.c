@@ -36,6 +36,20 @@ static void plan_decodes(struct draft *d, uint32_t limit)
             plan_continue(d, s->picked[k], 1, false);
 }
 
+/* Decodes come before prompts and take what blocks there are.  When the first in order has a part of
+ * a prompt, or forced tokens, and no block for it, it comes before them: another one gives its blocks. */
+static void plan_first(struct draft *d, uint32_t limit)
+{
+    const struct sched *s = d->s;
+    int32_t i = s->running.head;
+    if (i < 0 || plan_is_whole(s) || seq_todo(&s->seqs[i]) < 2)
+        return;
+    const struct seq *q = &s->seqs[i];
+    uint32_t n = seq_todo(q) < limit ? seq_todo(q) : limit;
+    if (block_pool_available(&s->pool) == 0 && q->pos == q->n_table * s->cfg.block_len)
+        plan_continue(d, i, n < s->cfg.block_len ? n : s->cfg.block_len, false);
+}
+
 /* ---- the step ---- */
 
 static bool prefill_waits(const struct draft *d)
@@ -140,6 +154,7 @@ bool sched_plan(struct sched *s, uint64_t now_us, struct step_plan *out, struct 
     uint32_t kept = (s->cfg.max_step_tokens + (uint32_t)(p.step_id % 4)) / 4;
     if (!prefill_waits(&d))
         kept = 0;
+    plan_first(&d, s->cfg.max_step_tokens - kept);
     plan_decodes(&d, s->cfg.max_step_tokens - kept);
     if (plan_is_whole(s))
         plan_prompts_whole(&d);

@@ -1,13 +1,13 @@
 /* The scheduler's whole state as bytes.  Order of the parts: counters; known blocks; the lists of
  * cached and free blocks; sequences, waiting first; steps in flight; closes; when steps are planned
- * by time, the cost model; snapshots of states.  Version 3 had no snapshots.  Version 2 had no scores.  Version 1 had no such steps: its state has a
+ * by time, the cost model; snapshots of states.  Version 4 had no forced tokens.  Version 3 had no snapshots.  Version 2 had no scores.  Version 1 had no such steps: its state has a
  * deadline among the counters, which is not used, and ends before the cost model. */
 #include <string.h>
 
 #include "common/bytes.h"
 #include "coordinator/sched/internal.h"
 
-enum { STATE_VERSION = 4, UNPLACED = -2 };
+enum { STATE_VERSION = 5, UNPLACED = -2 };
 
 /* ---- save ---- */
 
@@ -150,7 +150,7 @@ size_t sched_save(const struct sched *s, void *buf, size_t cap)
             put_u32(&w, fs->n_score);
             put_u32(&w, (uint32_t)(fs->slot >= 0) | (uint32_t)fs->want << 1 |
                             (uint32_t)fs->kv_lost << 2 | (uint32_t)fs->embed << 3 |
-                            (uint32_t)fs->rolling << 4);
+                            (uint32_t)fs->rolling << 4 | (uint32_t)fs->known << 5);
             put_u32(&w, fs->keep);
         }
     }
@@ -363,11 +363,12 @@ static enum status restore_flight(struct sched *s, struct flight *f, uint32_t ve
         fs->kv_lost = flags & 4;
         fs->embed = flags & 8;
         fs->rolling = flags & 16;
+        fs->known = flags & 32;
         fs->keep = version > 3 ? get_u32(r) : 0;
         f->n_want += fs->want;
         f->n_embed += fs->embed;
         f->n_score += fs->n_score;
-        if (r->bad || fs->n_score > fs->n_tokens || (fs->embed && !fs->want) ||
+        if (r->bad || fs->n_score > fs->n_tokens || ((fs->embed || fs->known) && !fs->want) ||
             fs->keep > s->pool.snapshots.n_rows || ((flags & 1) && fs->slot < 0))
             FAIL(ST_FORMAT, "saved state: sequence %llu in flight is not live",
                  (unsigned long long)fs->seq_id);

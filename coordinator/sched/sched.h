@@ -85,8 +85,8 @@
  * Both policies.  When not all decodes fit, those that have waited longest for a step come first.  A
  * preempted sequence keeps its place in the order.  A waiting sequence is admitted when there are
  * blocks for its known tokens and one more, in addition to those that the running sequences need.  The
- * first in order is never preempted, so it progresses; with overtake 0 a permanent load of greater
- * priority starves the others.
+ * first in order is never preempted, and when no block is left for its prompt it comes before the
+ * decodes, so it progresses; with overtake 0 a permanent load of greater priority starves the others.
  *
  * Blocks.  A sequence holds ceil(length / block_len) blocks.  Full blocks are shared by reference
  * count and found by a hash chained over their tokens; the tokens are compared too (block_pool.h).
@@ -130,7 +130,11 @@
  * its decodes carry TOKEN_OF_LAST_STEP, and the device takes the token that it sampled.  No second
  * step is planned while a sequence in flight needs host sampling (common/plan.h: sample_on_device),
  * so that it stays in the batch.  Ranks execute steps in order, so freed blocks are reused at once.
- * A result for a sequence that has ended meanwhile is ignored. */
+ * A result for a sequence that has ended meanwhile is ignored.
+ *
+ * Forced tokens.  A result may have tokens behind the one that was drawn (common/plan.h: step_result).  They are
+ * appended like it, and the next steps compute them as they compute a prompt.  A step in flight that draws the first of
+ * them gives nothing more: its KV counts. */
 #ifndef COORDINATOR_SCHED_SCHED_H
 #define COORDINATOR_SCHED_SCHED_H
 

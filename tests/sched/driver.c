@@ -133,6 +133,8 @@ static void make_request(struct driver *d, struct client *c)
     } else if (r->n_prompt == r->n_tokens && one_in(d, 10)) {
         make_embed(c, one_in(d, 2) ? EMBED_ALL : EMBED_LAST);
     }
+    if (!r->sp.embed && hash_mix((uint64_t)r->tokens[0] + r->n_tokens) % 3 == 0)
+        r->grammar = 1 + r->sp.seed;
     r->sp.min_new = one_in(d, 3) ? roll(d, 6) : 0;
     r->n_stop_ids = roll(d, 4);
     r->stop_ids = c->stop_ids;
@@ -292,6 +294,8 @@ static void take_effects(struct driver *d, size_t n_fx, const struct step_result
                     "i_result %u", e->i_result);
             c->n_got++;
             d->rep->n_tokens++;
+            if (i > 0 && d->fx[i - 1].kind == FX_TOKEN && d->fx[i - 1].seq_id == e->seq_id)
+                d->rep->n_forced++;
             break;
         case FX_SCORED:
             REQUIRE(c->r.sp.prompt_logprobs && e->n == ++c->n_scored && e->n < c->r.n_prompt &&
@@ -459,11 +463,19 @@ static void do_commit(struct driver *d)
     d->n_results--;
 }
 
+/* A sequence that no forced token may be of: the last of the result if that has no grammar, else none.  One without
+ * tokens may have the id of another one, which has ended. */
+static uint64_t of_no_grammar(struct driver *d, const struct step_result *r)
+{
+    struct client *c = r->n ? client_of(d, r->tokens[r->n - 1].seq_id) : NULL;
+    return c && !c->r.grammar && c->n_got ? c->r.seq_id : 0;
+}
+
 static void do_bad_commit(struct driver *d)
 {
     size_t n_fx;
     struct step_result r = d->results[0];
-    struct result_token wrong[64 + MAX_SCORED_ROWS];
+    struct result_token wrong[64 + MAX_SCORED_ROWS + MAX_FORCED_TOKENS + 1];
     if (d->n_results == 0)
         return;
     if (r.n)
@@ -475,7 +487,7 @@ static void do_bad_commit(struct driver *d)
     else if (kind == 1)
         r.epoch++;
     else if (kind == 2)
-        r.n++;
+        wrong[r.n++] = (struct result_token){.seq_id = of_no_grammar(d, &d->results[0])};
     else if (kind == 3)
         wrong[r.n - 1].seq_id += 1000;
     else

@@ -29,6 +29,7 @@ struct driver_report {
     uint64_t n_submitted, n_finished, n_cancelled, n_expired, n_failed, n_refused, n_busy;
     uint64_t n_tokens, n_scored, n_embedded, n_resets;
     uint64_t n_fed;               /* tokens that plans left to the device */
+    uint64_t n_forced;            /* of n_tokens, behind another one of the same result */
     struct sched_stats stats;     /* at the end */
     struct journal_stats journal; /* likewise */
 };

@@ -23,6 +23,7 @@ _Noreturn void require_failed(const char *file, int line, const char *cond, cons
 struct params { /* of one sequence, as opened */
     struct sample_params sp;
     uint32_t n_prompt, n_stop, n_bias;
+    uint64_t grammar;
     int32_t stop[MAX_STOP_IDS];
     struct logit_bias bias[8];
 };
@@ -37,17 +38,26 @@ static uint64_t kv_entry(uint64_t acc, int32_t token, uint32_t pos)
     return hash_mix(acc ^ hash_mix((uint64_t)(uint32_t)token << 32 | pos));
 }
 
-static bool has_penalty(const struct sample_params *sp)
+static bool needs_tokens(const struct params *q)
 {
-    return sp->repetition_penalty != 1.0f || sp->presence_penalty != 0.0f ||
-           sp->frequency_penalty != 0.0f;
+    return q->grammar || q->sp.repetition_penalty != 1.0f || q->sp.presence_penalty != 0.0f ||
+           q->sp.frequency_penalty != 0.0f;
 }
 
-/* acc: over the KV entries of all n tokens.  tokens: [n], read only for penalties. */
+/* A grammar forces some tokens by the one before, if that was drawn too. */
+static bool is_forced(const struct params *q, const int32_t *tokens, uint32_t n)
+{
+    return q->grammar && n > q->n_prompt &&
+           hash_mix(q->grammar ^ (uint64_t)tokens[n - 1] << 8) % 3 > 0;
+}
+
+/* acc: over the KV entries of all n tokens, unless the token is forced.  tokens: [n], read only where they are needed. */
 static int32_t sample(uint64_t acc, const struct params *q, const int32_t *tokens, uint32_t n)
 {
-    uint64_t h = hash_mix(acc ^ hash_mix(q->sp.seed + n));
-    if (has_penalty(&q->sp)) {
+    bool forced = is_forced(q, tokens, n);
+    uint64_t h = forced ? hash_mix(q->grammar + (uint64_t)tokens[n - 1])
+                        : hash_mix(acc ^ hash_mix(q->sp.seed + n));
+    if (!forced && needs_tokens(q)) {
         h = hash_bytes(h, tokens, n * sizeof *tokens);
         h = hash_mix(h ^ q->n_prompt);
     }
@@ -63,12 +73,13 @@ static int32_t sample(uint64_t acc, const struct params *q, const int32_t *token
     return token;
 }
 
-static void set_params(struct params *q, const struct sample_params *sp, uint32_t n_prompt,
-                       const int32_t *stop, uint32_t n_stop, const struct logit_bias *bias,
-                       uint32_t n_bias)
+static void set_params(struct params *q, const struct sample_params *sp, uint64_t grammar,
+                       uint32_t n_prompt, const int32_t *stop, uint32_t n_stop,
+                       const struct logit_bias *bias, uint32_t n_bias)
 {
     REQUIRE(n_stop <= MAX_STOP_IDS && n_bias <= 8, "%u stop ids, %u biases", n_stop, n_bias);
     q->sp = *sp;
+    q->grammar = grammar;
     q->n_prompt = n_prompt;
     q->n_stop = n_stop;
     q->n_bias = n_bias;
@@ -87,7 +98,7 @@ uint32_t fake_alone(const struct sched_req *r, uint32_t max_ctx, int32_t *out,
     uint64_t acc = 0;
     REQUIRE(all, "no memory");
     memcpy(all, r->tokens, r->n_tokens * sizeof *all);
-    set_params(&q, &r->sp, r->n_prompt, r->stop_ids, r->n_stop_ids, r->bias, r->n_bias);
+    set_params(&q, &r->sp, r->grammar, r->n_prompt, r->stop_ids, r->n_stop_ids, r->bias, r->n_bias);
     *reason = FINISH_NONE;
     while (*reason == FINISH_NONE) {
         for (; n < r->n_tokens + n_new; n++)
@@ -130,7 +141,7 @@ struct fake_seq {
     struct params q;
     uint32_t pos, n_table;
     int32_t *table;  /* [max_ctx] */
-    int32_t *tokens; /* [max_ctx], from n_history_from on; for penalties */
+    int32_t *tokens; /* [max_ctx], from n_history_from on; for penalties and grammars */
     uint32_t n_tokens_from;
     uint64_t last_sample_step;
     int32_t last_sample;
@@ -144,7 +155,7 @@ struct fake_worker {
     uint64_t *kv;                           /* [n_blocks, block_len] */
     uint64_t *snapshots;                    /* [n_snapshots] states */
     struct fake_seq *seqs;                  /* [max_seqs] */
-    struct result_token *results[3];        /* [max_seqs + MAX_SCORED_ROWS] */
+    struct result_token *results[3];        /* [max_seqs + MAX_SCORED_ROWS + MAX_FORCED_TOKENS] */
     struct result_embedding *embeddings[3]; /* [max_seqs] */
     uint64_t *accs; /* [max_step_tokens]: over the entries up to each row of a share */
     unsigned i_result;
@@ -168,8 +179,8 @@ struct fake_worker *fake_worker_create(const struct sched_config *cfg)
         REQUIRE(w->seqs[i].table && w->seqs[i].tokens, "no memory");
     }
     for (int i = 0; i < 3; i++) {
-        w->results[i] =
-            calloc((size_t)cfg->max_seqs + MAX_SCORED_ROWS, sizeof(struct result_token));
+        w->results[i] = calloc((size_t)cfg->max_seqs + MAX_SCORED_ROWS + MAX_FORCED_TOKENS,
+                               sizeof(struct result_token));
         w->embeddings[i] = calloc(cfg->max_seqs, sizeof *w->embeddings[i]);
         REQUIRE(w->results[i] && w->embeddings[i], "no memory");
     }
@@ -230,7 +241,7 @@ static void open_seq(struct fake_worker *w, const struct step_plan *p, const str
                 o->bias_off + o->n_bias <= p->n_bias,
             "open of %llu reaches outside the plan", (unsigned long long)o->seq_id);
     q->id = o->seq_id;
-    set_params(&q->q, &o->sp, o->n_prompt, p->stop_ids + o->stop_off, o->n_stop_ids,
+    set_params(&q->q, &o->sp, o->grammar, o->n_prompt, p->stop_ids + o->stop_off, o->n_stop_ids,
                p->bias + o->bias_off, o->n_bias);
     if (o->n_history)
         memcpy(q->tokens, p->history + o->history_off, o->n_history * sizeof *q->tokens);
@@ -341,7 +352,7 @@ static void first_share(struct fake_seq *q, const struct plan_seq *ps)
             ps->pos);
     REQUIRE(!sample_whole(&q->q.sp) || (ps->pos == 0 && ps->want == WANT_EMBEDDING),
             "the prompt of %llu is in parts", (unsigned long long)q->id);
-    if (has_penalty(&q->q.sp))
+    if (needs_tokens(&q->q))
         REQUIRE(q->n_tokens_from == ps->pos, "history of %u tokens before position %u",
                 q->n_tokens_from, ps->pos);
     else
@@ -362,10 +373,30 @@ static uint32_t score(const struct fake_worker *w, const struct step_plan *p,
     return ps->n_score;
 }
 
+/* Tokens that are forced behind a forced one; a rank may give any number of them. */
+static uint32_t force(const struct fake_worker *w, const struct fake_seq *q, uint32_t most,
+                      struct result_token *out)
+{
+    int32_t *tokens = q->tokens;
+    uint32_t n = 0, pos = q->pos;
+    if (!is_forced(&q->q, tokens, pos))
+        return 0;
+    tokens[pos++] = q->last_sample;
+    while (n < most && pos < w->cfg.max_ctx && is_forced(&q->q, tokens, pos) &&
+           hash_mix(w->last_step + pos) % 5) {
+        int32_t t = sample(0, &q->q, tokens, pos);
+        tokens[pos++] = t;
+        out[n++] = (struct result_token){.seq_id = q->id, .token = t};
+    }
+    return n;
+}
+
 struct step_result fake_worker_step(struct fake_worker *w, const struct step_plan *p)
 {
     struct result_embedding *embeddings = w->embeddings[w->i_result % 3];
     struct result_token *out = w->results[w->i_result++ % 3];
+    struct result_token forced[MAX_FORCED_TOKENS];
+    uint32_t n_forced = 0;
     uint32_t n_embeddings = 0, n_out = 0, n_tokens = 0, n_blocks = 0, n_want = 0, n_scores = 0;
     REQUIRE(p->epoch == w->epoch && p->step_id == w->last_step + 1, "step %llu after %llu",
             (unsigned long long)p->step_id, (unsigned long long)w->last_step);
@@ -419,14 +450,16 @@ struct step_result fake_worker_step(struct fake_worker *w, const struct step_pla
         q->last_sample = sample(acc, &q->q, q->tokens, q->pos);
         q->last_sample_step = p->step_id;
         out[n_out++] = (struct result_token){.seq_id = q->id, .token = q->last_sample};
+        n_forced += force(w, q, MAX_FORCED_TOKENS - n_forced, forced + n_forced);
     }
+    memcpy(out + n_out + n_scores, forced, n_forced * sizeof *forced);
     keep_states(w, p);
     for (uint32_t i = 0; i < w->cfg.max_seqs; i++)
         REQUIRE(!w->seqs[i].id || w->seqs[i].pos != UINT32_MAX, "%llu was opened for nothing",
                 (unsigned long long)w->seqs[i].id);
     return (struct step_result){.step_id = p->step_id,
                                 .epoch = p->epoch,
-                                .n = n_out + n_scores,
+                                .n = n_out + n_scores + n_forced,
                                 .tokens = out,
                                 .n_embeddings = n_embeddings,
                                 .embeddings = embeddings};

@@ -1,7 +1,7 @@
 /* A worker group without a model, for tests of the scheduler.  The KV entry of a position is a hash
  * over the entries before it, read through the sequence's block table, and its token; a sampled
- * token is a hash over all entries, the parameters and, when a penalty is set, the tokens
- * themselves.  So a wrong block, a stale cache hit, a wrong position, a lost or a doubled token
+ * token is a hash over all entries, the parameters and, when a penalty or a grammar is set, the tokens
+ * themselves; a grammar forces two of three tokens by the one before.  So a wrong block, a stale cache hit, a wrong position, a lost or a doubled token
  * changes the stream, as in a real model.  It knows only what plans told it, and aborts with a line
  * on standard error when a plan breaks the contract. */
 #ifndef TESTS_SCHED_FAKE_WORKER_H

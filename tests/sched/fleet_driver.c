@@ -96,6 +96,8 @@ static void make_request(struct driver *d, struct client *c)
     c->r.sp.top_k = roll(d, 10) ? 40 : 0;
     c->r.sp.top_p = c->r.sp.repetition_penalty = 1.0f;
     c->r.sp.seed = roll(d, 3);
+    if (hash_mix((uint64_t)c->tokens[0] + c->r.n_tokens) % 3 == 0)
+        c->r.grammar = 1 + c->r.sp.seed;
     for (uint32_t i = 0; i < c->r.n_stop_ids; i++)
         c->stop_ids[i] = (int32_t)roll(d, FAKE_VOCAB);
 }

@@ -4,7 +4,7 @@
 
 #include "coordinator/sched/sched.h"
 
-enum { CTX = 400, MAX_FX = 200 };
+enum { CTX = 400, MAX_FX = 264 };
 
 extern struct sched *s;
 extern struct step_plan plan; /* the last one made */

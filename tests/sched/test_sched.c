@@ -313,6 +313,77 @@ Test(sched, a_sequence_without_a_token_fails_alone)
     cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_PEER);
 }
 
+/* The oldest step's result: seq_id draws that token, and behind it come the forced ones, 2001 and so on. */
+static void commit_forced(const struct step_plan *p, uint64_t seq_id, int32_t drawn,
+                          uint32_t n_forced)
+{
+    struct result_token t[8] = {{.seq_id = seq_id, .token = drawn}};
+    struct step_result r = {
+        .step_id = p->step_id, .epoch = p->epoch, .n = 1 + n_forced, .tokens = t};
+    for (uint32_t i = 0; i < n_forced; i++)
+        t[1 + i] = (struct result_token){.seq_id = seq_id, .token = 2001 + (int32_t)i};
+    cr_assert_eq(sched_commit(s, &r, fx, MAX_FX, &n_fx), ST_OK, "%s", status_text());
+    sched_check(s);
+}
+
+Test(sched, forced_tokens_are_computed_as_a_prompt)
+{
+    struct sched_config cfg = config();
+    cfg.max_inflight = 2;
+    start(cfg);
+    struct sched_req r = request(1, 10, 6, 20);
+    r.grammar = 1;
+    submit(r);
+    cr_assert(make_plan());
+    struct step_plan first = plan;
+    cr_assert(make_plan()); /* its token is that of the step before, which is not known */
+    struct step_plan second = plan;
+    cr_assert_eq(plan.tokens[share_of(1)->token_off], TOKEN_OF_LAST_STEP);
+    commit_forced(&first, 1, 2000, 4);
+    cr_assert_eq(n_fx, 5u);
+    for (uint32_t i = 0; i < 5; i++) {
+        cr_assert_eq(fx[i].kind, FX_TOKEN);
+        cr_assert_eq(fx[i].token, 2000 + (int32_t)i);
+        cr_assert_eq(fx[i].i_result, i);
+    }
+    cr_assert(make_plan());
+    struct step_plan third = plan;
+    cr_assert_eq(share_of(1)->pos, 7u);
+    cr_assert_eq(share_of(1)->n_tokens, 4u);
+    cr_assert_eq(plan.tokens[share_of(1)->token_off], 2001);
+    commit_forced(&second, 1, 2001, 3); /* these are known */
+    cr_assert_eq(n_fx, 0u);
+    commit_forced(&third, 1, 3000, 0);
+    cr_assert_eq(n_fx, 1u);
+    cr_assert_eq(tokens[1][11], 3000);
+}
+
+Test(sched, forced_tokens_end_where_the_sequence_ends)
+{
+    start(config());
+    struct sched_req r = request(1, 10, 6, 4);
+    static const int32_t stop[] = {2002};
+    r.grammar = 1;
+    submit(r);
+    r = request(2, 50, 6, 9);
+    r.grammar = 1;
+    r.stop_ids = stop;
+    r.n_stop_ids = 1;
+    for (uint64_t id = 1; id <= 2; id++) {
+        cr_assert(make_plan());
+        commit_forced(&plan, id, 2000, 6);
+        cr_assert_eq(n_fx, id == 1 ? 5u : 4u);
+        cr_assert_eq(effect(FX_FINISHED, id)->reason, id == 1 ? FINISH_LENGTH : FINISH_STOP_ID);
+        if (id == 1)
+            submit(r);
+    }
+    submit_plain(3, 90, 6, 9); /* without a grammar nothing is forced */
+    cr_assert(make_plan());
+    struct result_token t[] = {{.seq_id = 3, .token = 5}, {.seq_id = 3, .token = 6}};
+    struct step_result bad = {.step_id = plan.step_id, .epoch = plan.epoch, .n = 2, .tokens = t};
+    cr_assert_eq(sched_commit(s, &bad, fx, MAX_FX, &n_fx), ST_PEER);
+}
+
 Test(sched, nobody_passes_a_large_waiting_one)
 {
     struct sched_config cfg = config();
