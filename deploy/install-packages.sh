@@ -9,6 +9,8 @@ packages=(build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bi
   protobuf-c-compiler libcjson-dev libpcre2-dev libutf8proc-dev libevent-dev libssl-dev libedit-dev libcurl4-openssl-dev)
 test_packages=(ccache libcriterion-dev clang libclang-rt-dev gobjc openssl xz-utils protobuf-compiler python3 python3-venv man-db zsh chromium iproute2
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ruby ruby-ffi-rzmq ruby-google-protobuf)
+# Its installation would open this machine to logins where systemd starts services; without it the test of logins is skipped.
+[ -d /run/systemd/system ] || test_packages+=(openssh-server)
 dry=0 n_packages=${#packages[@]}
 for arg in "$@"; do
   case "$arg" in
@@ -67,4 +69,5 @@ fi
 echo "packages to install: ${missing[*]}"
 [ "$dry" = 1 ] && exit 0
 "${as_root[@]}" apt-get update -q
-DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}"
+# RUNLEVEL: without systemd, no service is started either
+"${as_root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"

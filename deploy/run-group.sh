@@ -6,22 +6,25 @@
 #   deploy/run-group.sh -np 8 --hostfile hosts -- --model /models/m --connect tcp://head:5556
 # SIGTERM and SIGINT end the group.  Open MPI's waits are shortened so that a killed rank, a stopped one and a lost host
 # are noticed within seconds; an option of yours with the same name comes later and wins.
+# --hostfile or --host may name more hosts than -np needs: the group starts on the first ones that answer a login, so a spare
+# takes the place of a lost host, and a line names those that were left out.  If too few answer, it waits for them.
 # Every host needs the programs and the model at the same paths, a login with keys from this host, and, where hosts have
 # several networks or firewalls, --mca oob_tcp_if_include, btl_tcp_if_include and the ports (docs/hosts.md).
-# Exit codes: 0 the coordinator has drained, or a signal came; 2 wrong options; 3 the model cannot be served; 1 the group
-# ended ten times in a row within ten seconds of its start.
+# Exit codes: 0 the coordinator has drained, or a signal came; 2 wrong options; 3 the model cannot be served; 5 the
+# coordinator refuses this group or its key; 127 there is no mpirun; 1 the group ended ten times in a row (INGOT_TRIES)
+# before it had served for ten seconds.  A group that no coordinator has answered is started again without end.
 set -uo pipefail
 
-QUICK_S=10        # a group that lived shorter died at once
-MAX_QUICK=10      # so often in a row
-END_S=${INGOT_END_S:-2} # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
+QUICK_S=10                      # a group that has served for less has failed to start
+MAX_QUICK=${INGOT_TRIES:-10}    # so often in a row
+END_S=${INGOT_END_S:-2}         # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
 SILENCE_S=${INGOT_SILENCE_S:-5} # a rank that has written no sign of life (--signs-of-life) for longer has stopped
 
 mpi=() worker=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   case "$1" in
   -h | --help)
-    sed -n '2,13s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   esac
@@ -35,13 +38,21 @@ fi
 shift
 worker=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
+hosts="$here/run-group-hosts.sh"
+[ -r "$hosts" ] || hosts="$here/../share/ingot/run-group-hosts.sh" # installed
+# shellcheck source=/dev/null
+. "$hosts" || exit 1
+read_mpirun_options "${mpi[@]}"
 program=$(command -v ingot-worker || echo "$here/../build/release/bin/ingot-worker")
-[ "$(id -u)" != 0 ] || mpi=(--allow-run-as-root "${mpi[@]}")
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
+host_options=()
+! chooses_hosts || mpi=("${others[@]}")
+[ "$(id -u)" != 0 ] || mpi=(--allow-run-as-root "${mpi[@]}")
 mkfifo "$dir/output" || exit 1
 asked='' group=''
+# shellcheck disable=SC2317 # called by the trap
 on_signal() {
   asked=1
   [ -z "$group" ] || kill -TERM "$group" 2>/dev/null
@@ -50,10 +61,11 @@ trap on_signal TERM INT
 
 # mpirun and the logins to other hosts that it has started
 end_session() {
-  local stat fields
-  for stat in /proc/[0-9]*/stat; do
-    fields=$(sed 's/.*) //' "$stat" 2>/dev/null) || continue # state, parent, group, session, ...
-    [ "$(echo "$fields" | cut -d ' ' -f 4)" != "$group" ] || kill -KILL "$(basename "$(dirname "$stat")")" 2>/dev/null
+  local pid line fields
+  for pid in /proc/[0-9]*; do
+    { read -r line <"$pid/stat"; } 2>/dev/null || continue
+    read -ra fields <<<"${line##*) }" # state, parent, group, session, ...
+    [ "${fields[3]:-}" != "$group" ] || kill -KILL "${pid#/proc/}" 2>/dev/null
   done
 }
 
@@ -74,6 +86,11 @@ take_line() {
   if [ $rc -gt 128 ]; then # the time is over, perhaps within a line
     rest=$line line=''
   fi
+  case $line in
+  *'welcomed by the coordinator'*) welcomed=${welcomed:-$SECONDS} ;;
+  *'no coordinator has welcomed this group'*': the server refuses this key'* | \
+    *'no coordinator has welcomed this group'*': one side has keys'*) refused=1 ;;
+  esac
   if [[ $line =~ 'ingot-worker rank '([0-9]+)' lives' ]]; then
     lived[BASH_REMATCH[1]]=$SECONDS
   elif [ -n "$line" ]; then
@@ -111,40 +128,72 @@ follow() {
       end_session
       return
     fi
-    [ $rc = 0 ] || [ $rc -gt 128 ] || sleep 0.1
+    [ "$rc" = 0 ] || [ "$rc" -gt 128 ] || sleep 0.1
   done
-  while take_line 0.1 && [ $rc = 0 ]; do :; done
+  while take_line 0.1 && [ "$rc" = 0 ]; do :; done
   [ -z "$rest" ] || printf '%s\n' "$rest"
+}
+
+# Ends this program with a code that mpirun has returned if another start would end the same way.
+end_if_permanent() {
+  local why=''
+  case $1 in
+  0) exit 0 ;;
+  2) why='the options of the worker are wrong' ;;
+  3) why='the model cannot be served' ;;
+  127) why='mpirun cannot be run' ;;
+  4) [ -z "$refused" ] || why='the coordinator refuses the connection' ;;
+  5) [ -n "$welcomed" ] || why='the coordinator refuses this group' ;;
+  esac
+  [ -n "$why" ] || return 0
+  echo "run-group.sh: $why (the group ended with $1): it is not started again" >&2
+  exit $(($1 == 4 ? 5 : $1))
+}
+
+# In the background: a signal ends it.
+sleep_for() {
+  sleep "$1" &
+  wait $!
+  kill $! 2>/dev/null
 }
 
 quick=0
 while [ -z "$asked" ]; do
-  began=$SECONDS
+  if chooses_hosts && ! choose_hosts; then
+    [ -n "$asked" ] || sleep_for 1
+    continue
+  fi
+  welcomed='' refused=''
   setsid mpirun --bind-to none --mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 \
-    --mca oob_tcp_keepalive_probes 2 "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
+    --mca oob_tcp_keepalive_probes 2 "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
   group=$!
   exec 3<>"$dir/output"
   follow
   wait "$group"
   rc=$?
+  end_session # a login to a host that is lost does not end by itself
   exec 3<&-
   remove_files
   [ -z "$asked" ] || break
-  case $rc in
-  0) exit 0 ;;
-  2 | 3) exit $rc ;;
-  esac
-  if [ $((SECONDS - began)) -lt $QUICK_S ]; then quick=$((quick + 1)); else quick=0; fi
-  if [ $quick -ge $MAX_QUICK ]; then
-    echo "run-group.sh: the group ended $quick times within $QUICK_S s of its start, the last time with $rc" >&2
+  end_if_permanent "$rc"
+  if [ -n "$welcomed" ] && [ $((SECONDS - welcomed)) -ge $QUICK_S ]; then
+    quick=0
+  elif [ "$rc" != 4 ]; then # 4: there is no coordinator
+    quick=$((quick + 1))
+  fi
+  if [ $quick -ge "$MAX_QUICK" ]; then
+    echo "run-group.sh: the group ended $quick times before it had served for $QUICK_S s, the last time with $rc" >&2
     exit 1
   fi
-  pause=$(awk -v n=$quick 'BEGIN { p = 0.1 * 2 ^ n; print (p > 5) ? 5 : p }')
+  most=30
+  [ -z "$welcomed" ] || most=5
+  pause=$(awk -v n=$quick -v most=$most 'BEGIN { p = 0.1 * 2 ^ n; print (p > most) ? most : p }')
   echo "run-group.sh: the group ended with $rc, starting it again in $pause s" >&2
-  sleep "$pause"
+  sleep_for "$pause"
 done
 if [ -n "$group" ]; then
   wait "$group" 2>/dev/null
+  end_session
   remove_files
 fi
 exit 0

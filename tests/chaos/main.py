@@ -136,22 +136,28 @@ def end(*_):
     sys.exit(143)
 
 
+def write_record(o, before, record):
+    """The line of this program, behind the bytes that were there: written again after each run, so that none is lost."""
+    with open(o.record, "a") as out:
+        out.truncate(before)
+        out.write(json.dumps(record) + "\n")
+
+
 def main():
     o = options()
     own_shared_memory()
     signal.signal(signal.SIGTERM, end)
     wanted, lines, last, bad = undisturbed(), [], o.seed, []
+    before = os.path.getsize(o.record) if o.record and os.path.exists(o.record) else 0
     for seed in seeds(o):
         more, bad = one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted)
         lines += more
         last = seed
+        if o.record:
+            write_record(o, before, {"commit": commit(), "seeds": [o.seed, last], "options": options_text(o), "rounds": lines,
+                                     "failed": bad[0][:200] if bad else None})
         if bad:
             break
-    if o.record:
-        record = {"commit": commit(), "seeds": [o.seed, last], "options": options_text(o), "rounds": lines,
-                  "failed": bad[0][:200] if bad else None}
-        with open(o.record, "a") as out:
-            out.write(json.dumps(record) + "\n")
     if bad:
         raise SystemExit(f"seed {last} failed; again with: tests/chaos/main.py --seed {last} {options_text(o)}")
     print(f"{len(lines)} rounds, {sum(len(line['faults']) for line in lines)} faults: no byte differs, nothing is left")

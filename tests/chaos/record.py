@@ -19,7 +19,7 @@ Written by `tests/chaos/record.py` from record.jsonl, which `tests/chaos/main.py
 the words. In all rounds that are counted each answer had the bytes of the undisturbed run, each request had one terminal
 message, and nothing was left. Rounds that failed are listed at the end, and not counted.
 
-Times in ms, upper bounds: other programs used the same two cores (AMD EPYC, Zen 4, virtual), and the clients of a round are
+Times in ms, upper bounds: other programs used the same two cores (AMD EPYC, Zen 3 to Zen 5, virtual), and the clients of a round are
 threads of one Python program. *All*: no stream got anything for so long. *One*: the longest wait of a single stream, which may
 have waited for its turn or for a gateway too.
 """

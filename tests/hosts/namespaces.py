@@ -186,11 +186,13 @@ class Network:
             self._neighbours(name, side, "del", "ADDRESS")
 
     def restore(self, name):
-        """A host that was killed starts again."""
+        """A host that was killed starts again, with a link that is up and goes both ways: the others may still have what cut
+        it off."""
         self.host[name].log.close()
         with contextlib.suppress(AssertionError):  # else it went with the host's network
             self.command("ip", "link", "del", f"t-{name}")
         self.host[name] = Host(self, name, 1 + self.names.index(name))
+        self.mend(name)
 
     def __enter__(self):
         self.switch = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], start_new_session=True)

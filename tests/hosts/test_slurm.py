@@ -209,4 +209,35 @@ def a_lost_node_requeues_the_job():
         again.close()
 
 
+@tap.case
+def srun_starts_the_ranks():
+    """`srun --mpi=pmix` instead of mpirun, as docs/hosts.md has it; a coordinator on the head."""
+    if why := missing():
+        raise tap.Skip(why)
+    with Parts(MODEL, tp=2) as c:
+        want = finish(c.clients[0], start(c.clients[0]))
+    with temp_dir.folder() as folder, Slurm(folder) as s, open(f"{folder}/job.log", "wb") as out:
+        def begin(*argv):
+            return s.net.host["head"].spawn(*argv, env=s.env(), stdout=out, stderr=out)
+        head = s.net.host["head"].address
+        begin("ingot-coordinator", "--model", MODEL, "--listen", f"ipc://{folder}/clients", "--workers", "tcp://0.0.0.0:5556",
+              "--allow-remote")
+        step = begin("srun", "--mpi=pmix", "--nodes", 2, "--ntasks-per-node", 1, "ingot-worker", "--model", MODEL, "--connect",
+                     f"tcp://{head}:5556", "--threads", 1)
+        try:
+            client = ingot_client.Client(f"ipc://{folder}/clients", timeout=tap.LIMIT)
+            client.wait_ready()
+            (group,) = client.call("Stats")[1].group
+            assert group.world == 2 and group.hosts == "w1 0, w2 1", group
+            assert finish(client, start(client)) == want
+            client.close()
+            s.net.host["head"].tell(step, signal.SIGTERM)
+            step.wait(tap.LIMIT)
+            for name in NODES:
+                tap.wait_for(lambda name=name: not s.net.host[name].pids("ingot-worker"), name)
+        except BaseException:
+            print(s.log()[-5000:])
+            raise
+
+
 tap.main()

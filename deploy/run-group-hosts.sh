@@ -1,0 +1,238 @@
+# shellcheck shell=bash disable=SC2154 # dir, asked: of run-group.sh
+# Which hosts a worker group starts on.  Part of run-group.sh, which reads it.
+#
+# The options --host and --hostfile may name more hosts than -np needs.  Before each start all of them are asked to run `true`
+# through the program that mpirun uses for its logins.  The first ones that answer and have enough slots are taken, the
+# others are left out.  Without -np all hosts are needed.  With --map-by node and the like mpirun spreads the ranks over
+# all hosts that answer.
+PROBE_S=${INGOT_PROBE_S:-5} # a host that has not answered by then is left out
+names=() slots=() # slots: "" if the line of the file has none
+ranks='' each=''  # -np; ranks of a host where an option says so
+spread=''         # mpirun does not fill one host after another
+listed='' filed='' others=() agent=${OMPI_MCA_plm_rsh_agent:-} said=''
+
+add_host() {
+  names+=("$1")
+  slots+=("$2")
+}
+
+# Reads w1,w2:4 as mpirun does.
+read_host_list() {
+  local entry list
+  IFS=, read -ra list <<<"$1"
+  for entry in "${list[@]}"; do
+    case $entry in
+    *:*) add_host "${entry%%:*}" "${entry#*:}" ;;
+    *) add_host "$entry" 1 ;;
+    esac
+  done
+}
+
+read_hostfile() {
+  local line words
+  [ -r "$1" ] || {
+    echo "run-group.sh: cannot read the hostfile $1" >&2
+    exit 2
+  }
+  while IFS= read -r line || [ -n "$line" ]; do
+    read -ra words <<<"${line%%#*}"
+    [ ${#words[@]} != 0 ] || continue
+    if [[ $line =~ [[:space:]](slots|cpus|count)[[:space:]]*=[[:space:]]*([0-9]+) ]]; then
+      add_host "${words[0]}" "${BASH_REMATCH[2]}"
+    else
+      add_host "${words[0]}" ''
+    fi
+  done <"$1"
+}
+
+# Reads the options of mpirun; others=() gets those that do not name hosts.
+read_mpirun_options() {
+  while [ $# -gt 0 ]; do
+    case "$1" in
+    -H | -host | --host)
+      listed=1
+      read_host_list "${2:-}"
+      shift
+      ;;
+    -hostfile | --hostfile | -machinefile | --machinefile)
+      filed=1
+      read_hostfile "${2:-}"
+      shift
+      ;;
+    -mca | --mca)
+      [ "${2:-}" != plm_rsh_agent ] || agent=${3:-}
+      others+=("$1" "${@:2:2}")
+      shift $(($# < 3 ? $# - 1 : 2))
+      ;;
+    *)
+      others+=("$1")
+      note_option "$1" "${2:-}"
+      ;;
+    esac
+    [ $# = 0 ] || shift
+  done
+  agent=${agent%% : *} # the first of several
+  [ "$(total_slots)" -ge "${ranks:-0}" ] || ranks='' # mpirun says what it thinks of that
+}
+
+note_option() {
+  case $1 in
+  -np | --np | -n | --n | -c) ranks=$2 ;;
+  -N | -npernode | --npernode) each=$2 ;;
+  -pernode | --pernode) each=1 ;;
+  -map-by | --map-by)
+    case $2 in
+    ppr:*:node*) each=${2#ppr:} each=${each%%:*} ;;
+    slot*) ;;
+    *) spread=1 ;;
+    esac
+    ;;
+  esac
+}
+
+# The slots of all hosts; as many as are asked for if only mpirun knows them.
+total_slots() {
+  local n total=0
+  for n in "${slots[@]}"; do
+    n=${each:-$n}
+    [ -n "$n" ] || total=$((total + ${ranks:-0}))
+    total=$((total + ${n:-0}))
+  done
+  echo $total
+}
+
+# Otherwise mpirun gets the options as they are: there are no hosts (Slurm names them), or a list filters a file.
+chooses_hosts() {
+  [ ${#names[@]} != 0 ] && { [ -z "$listed" ] || [ -z "$filed" ]; }
+}
+
+# mpirun needs no login here.
+is_this_host() {
+  local name=${1#*@} own address
+  case $name in
+  localhost | 127.* | "$HOSTNAME" | "${HOSTNAME%%.*}") return 0 ;;
+  esac
+  own=" $(hostname -I 2>/dev/null) "
+  for address in "$name" $(timeout 2 getent ahosts "$name" 2>/dev/null | cut -d ' ' -f 1); do
+    [[ $own != *" $address "* ]] || return 0
+  done
+  return 1
+}
+
+# Asks a host; the answer comes as the exit code in FILE.rc and what was said in FILE.  SIGTERM ends the login, too.
+probe() {
+  local rc=0 command login='' stopped=''
+  trap 'stopped=1; [ -z "$login" ] || kill "$login" 2>/dev/null' TERM
+  if ! is_this_host "$1"; then
+    read -ra command <<<"${agent:-ssh -o BatchMode=yes -o ConnectTimeout=$PROBE_S}"
+    timeout -k 1 "$PROBE_S" "${command[@]}" "$1" true >"$2" 2>&1 </dev/null &
+    login=$!
+    [ -z "$stopped" ] || kill "$login" 2>/dev/null
+    wait "$login" || rc=$?
+    [ -z "$stopped" ] || wait "$login" # the signal ended the first wait
+  fi
+  echo $rc >"$2.rc.new"
+  mv "$2.rc.new" "$2.rc"
+}
+
+# Sets answers=(): "" not known yet, "yes", or why not.
+read_answers() {
+  local i rc
+  for i in "${!names[@]}"; do
+    [ -r "$dir/probe.$i.rc" ] || continue
+    rc=$(<"$dir/probe.$i.rc")
+    case $rc in
+    0) answers[i]=yes ;;
+    124) answers[i]="does not answer within $PROBE_S s" ;;
+    *)
+      answers[i]=$(tail -n 1 "$dir/probe.$i" | tr -d '\r')
+      answers[i]=${answers[i]:-the login ended with $rc}
+      ;;
+    esac
+  done
+}
+
+# Sets chosen=() to the indices of the hosts to take, and behind=N: those from N on are spares.  1: too few have answered.
+choose_answering() {
+  local i n have=0 unknown=''
+  chosen=() behind=${#names[@]}
+  for i in "${!names[@]}"; do
+    [ "${answers[i]:-}" = yes ] || continue
+    n=${each:-${slots[i]}}
+    chosen+=("$i")
+    have=$((have + ${n:-0}))
+    [ -n "$n" ] || unknown=1
+    if [ -z "$spread" ] && [ -z "$unknown" ] && [ -n "$ranks" ] && [ $have -ge "$ranks" ]; then
+      behind=$((i + 1))
+      return 0
+    fi
+  done
+  if [ -z "$ranks" ]; then
+    [ ${#chosen[@]} = ${#names[@]} ]
+  elif [ -n "$unknown" ]; then # mpirun counts the cores of the hosts
+    [ ${#chosen[@]} != 0 ]
+  else
+    [ $have -ge "$ranks" ]
+  fi
+}
+
+# Have all hosts answered that come before the spares?
+in_order() {
+  local i
+  for ((i = 0; i < behind; i++)); do [ -n "${answers[i]:-}" ] || return 1; done
+}
+
+# Says, when it is news, which hosts are taken and why the others are not.
+say_hosts() {
+  local i text='' left=''
+  for i in "${!names[@]}"; do
+    case " ${chosen[*]} " in
+    *" $i "*) text+=" ${names[i]}" ;;
+    *)
+      case ${answers[i]:-} in
+      '') [ "$i" -ge "$behind" ] && left+=", ${names[i]} (spare)" || left+=", ${names[i]} (no answer within $((SECONDS - began)) s)" ;;
+      yes) left+=", ${names[i]} (spare)" ;;
+      *) left+=", ${names[i]} (${answers[i]})" ;;
+      esac
+      ;;
+    esac
+  done
+  text="$1${text:- none}${left:+; left out: ${left#, }}"
+  [ "$text" = "$said" ] || echo "run-group.sh: $text" >&2
+  said=$text
+}
+
+# Sets host_options=() for the next start; 1: too few hosts answer, or a signal has come.
+choose_hosts() {
+  local i began=$SECONDS ended='' enough='' behind=0 probes=() answers=() chosen=()
+  rm -f "$dir"/probe.*
+  for i in "${!names[@]}"; do
+    probe "${names[i]}" "$dir/probe.$i" &
+    probes+=($!)
+  done
+  while [ -z "$ended" ] && [ -z "$asked" ]; do
+    read_answers
+    # a host that is named before those that suffice gets a third of PROBE_S more than these took
+    if choose_answering; then
+      enough=${enough:-$SECONDS}
+      ! in_order && [ $((SECONDS - enough)) -le $((PROBE_S / 3)) ] || ended=1
+    fi
+    [ ${#answers[@]} != ${#names[@]} ] || ended=1
+    [ -n "$ended" ] || sleep 0.05
+  done
+  kill "${probes[@]}" 2>/dev/null
+  wait "${probes[@]}" # no login is left
+  [ -z "$asked" ] || return 1
+  choose_answering || {
+    say_hosts 'too few hosts answer:'
+    return 1
+  }
+  say_hosts 'hosts:'
+  if [ -n "$listed" ]; then # two names of one host are allowed in a list, and not in a file
+    host_options=(--host "$(for i in "${chosen[@]}"; do printf '%s:%s,' "${names[i]}" "${slots[i]}"; done)")
+    host_options[1]=${host_options[1]%,}
+  else
+    host_options=(--hostfile "$dir/hosts")
+    for i in "${chosen[@]}"; do echo "${names[i]}${slots[i]:+ slots=${slots[i]}}"; done >"$dir/hosts"
+  fi
+}
