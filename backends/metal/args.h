@@ -91,7 +91,7 @@ enum metal_type {
     METAL_E4M3
 };
 
-enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU };
+enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU, METAL_RELU2 };
 
 /* copy_bytes, zero_bytes: n_bytes of each row; steps in bytes. */
 struct metal_move_args {

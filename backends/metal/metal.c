@@ -49,7 +49,7 @@ static void metal_info(struct backend *be, struct backend_info *out)
     *out = (struct backend_info){
         .mem_free = total > used ? total - used : 0,
         .mem_total = total,
-        .features = 1U << FEATURE_SIGMOID_MUL | 1U << FEATURE_ADD_BIAS,
+        .features = 1U << FEATURE_SIGMOID_MUL | 1U << FEATURE_ADD_BIAS | 1U << FEATURE_RELU2,
         .experts = true,
         .max_head = METAL_MAX_HEAD,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,

@@ -62,7 +62,8 @@ static int32_t act_of(enum act act)
     static const int32_t of[] = {[ACT_SILU] = METAL_SILU,
                                  [ACT_GELU] = METAL_GELU,
                                  [ACT_GELU_TANH] = METAL_GELU_TANH,
-                                 [ACT_RELU] = METAL_RELU};
+                                 [ACT_RELU] = METAL_RELU,
+                                 [ACT_RELU2] = METAL_RELU2};
     return of[act];
 }
 

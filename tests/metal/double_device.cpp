@@ -115,21 +115,28 @@ static unsigned char options_responds(id self, SEL, SEL sel)
     return mtl.math_mode && strcmp(sel_getName(sel), "setMathMode:") == 0;
 }
 
+struct library : contents {
+    const std::vector<metal_double_kernel> &kernels;
+    explicit library(const std::vector<metal_double_kernel> &all) : kernels(all)
+    {
+    }
+};
+
 static id device_new_library(id, SEL, id source, id opts, id *error)
 {
     check_seal("library");
     if (!opts || !inside<options>(opts)->safe)
         wrong("the kernels are compiled with fast math");
-    if (inside<text>(source)->s != metal_source) {
-        set_error(error, "the source is not that of the kernels which the double runs");
-        return nullptr;
-    }
-    return ident(make("MTLLibrary", new contents));
+    for (const metal_double_text &t : metal_double_texts())
+        if (inside<text>(source)->s == t.source)
+            return ident(make("MTLLibrary", new library(t.kernels())));
+    set_error(error, "the source is not that of the kernels which the double runs");
+    return nullptr;
 }
 
-static id library_new_function(id, SEL, id name)
+static id library_new_function(id self, SEL, id name)
 {
-    for (const metal_double_kernel &k : metal_double_kernels())
+    for (const metal_double_kernel &k : inside<library>(self)->kernels)
         if (inside<text>(name)->s == k.name)
             return ident(make("MTLFunction", new kernel_object(&k)));
     return nullptr;
@@ -184,6 +191,12 @@ void make_device_classes()
 }
 
 } // namespace metal_double
+
+std::vector<metal_double_text> &metal_double_texts()
+{
+    static std::vector<metal_double_text> all = {{metal_source, metal_double_kernels}};
+    return all;
+}
 
 extern "C" id MTLCreateSystemDefaultDevice(void)
 {

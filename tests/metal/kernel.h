@@ -16,4 +16,11 @@ struct metal_double_kernel {
 
 const std::vector<metal_double_kernel> &metal_double_kernels();
 
+/* The texts that the double compiles; a program adds its own before it opens a device. */
+struct metal_double_text {
+    const char *source;
+    const std::vector<metal_double_kernel> &(*kernels)();
+};
+std::vector<metal_double_text> &metal_double_texts();
+
 #endif

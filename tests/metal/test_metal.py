@@ -128,7 +128,8 @@ def a_build_without_metal_names_it():
 @tap.case
 def lacking_parts_of_a_model_are_named():
     need("stories260K")
-    for name, lack in ("deepseek2", "has no latent attention"), ("gpt-oss", "attention sinks"):
+    for name, lack in ("deepseek2", "has no latent attention"), ("gpt-oss", "attention sinks"), (
+            "llama4", "sigmoid or grouped routing"), ("llama4-dense", "norms of q and k behind RoPE"):
         said = refused(REAL / "emulated" / "ingot-worker", "--model", GOLDEN / name)
         assert lack in said, (name, said)
 

@@ -162,6 +162,35 @@ Test(metal, memory_is_freed_behind_its_commands)
     close_metal(be);
 }
 
+/* A write comes after what was enqueued before it, whether that is committed or not. */
+Test(metal, a_write_waits_for_the_work_before_it)
+{
+    struct buf *a, *b;
+    float before[16], after[16], back[16];
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &b));
+    struct view va = f32_view(a, 0, 1, 16, 16), vb = f32_view(b, 0, 1, 16, 16);
+    for (int i = 0; i < 16; i++) {
+        before[i] = 3.0f;
+        after[i] = 5.0f;
+    }
+    for (int committed = 0; committed < 2; committed++) {
+        MUST(metal_write(be, va, before));
+        MUST(metal_copy(be, vb, va));
+        if (committed)
+            MUST(metal_commit(be));
+        MUST(metal_write(be, va, after));
+        MUST(metal_read(be, back, vb));
+        cr_assert_arr_eq(back, before, sizeof back);
+        MUST(metal_read(be, back, va));
+        cr_assert_arr_eq(back, after, sizeof back);
+    }
+    metal_free(be, a);
+    metal_free(be, b);
+    close_metal(be);
+}
+
 Test(metal, events)
 {
     bool passed = false;

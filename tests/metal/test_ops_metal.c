@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "effort.h"
+#include "lacks.h"
 #include "ops/op_checks.h"
 
 static const uint64_t seeds[] = {0, 20241};
@@ -25,20 +26,6 @@ static void close_metal(struct backend *be)
     cr_assert_eq(metal_double_live(), 0);
 }
 
-static const struct op *const lacking[] = {&op_wide_norm,
-                                           &op_route_sigmoid,
-                                           &op_moe_limited,
-                                           &op_attention_sinks,
-                                           &op_attention_full,
-                                           &op_attention_rel_bias,
-                                           &op_attention_latent,
-                                           &op_latent_to_cache,
-                                           &op_heads_linear,
-                                           &op_delta,
-                                           &op_gated_norm,
-                                           &op_relu2,
-                                           &op_moe_up};
-
 /* Of the environment's INGOT_OPS, "linear,embed", if it is set: the ops that are run. */
 static bool wanted(const char *name)
 {
@@ -53,14 +40,7 @@ static bool wanted(const char *name)
 /* Is the case for an op and a type of this backend, and within the work that an emulator can do? */
 static bool runs(const struct op_case *c)
 {
-    for (size_t i = 0; i < ARRAY_LEN(lacking); i++)
-        if (lacking[i] == c->op)
-            return false;
-    if (!wanted(c->op->name))
-        return false;
-    bool of_gguf = c->dtype >= DT_Q4_0 && c->dtype <= DT_MXFP4;
-    if ((c->op == &op_linear || c->op == &op_embed) && c->dtype != DT_F32 && c->dtype != DT_F16 &&
-        c->dtype != DT_BF16 && !of_gguf)
+    if (metal_lacks(c) || !wanted(c->op->name))
         return false;
     return c->rows <= (everything() ? 200 : 50);
 }

@@ -13,6 +13,14 @@ if(TARGET ingot_metal_double)
   ingot_test(test_moe_metal metal/test_moe_metal.c ops/moe_layers.c LIBS ingot_backends ingot_common m
     LABEL metal emulator)
   ingot_emulated(test_moe_metal)
+  include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
+  # check.sh end to end, then with programs that fail
+  ingot_script_test(metal_check COMMAND tests/metal/check.sh --double --bin ${CMAKE_BINARY_DIR}/bin
+    --json ${CMAKE_BINARY_DIR}/metal-check.json LABEL metal)
+  ingot_script_test(metal_check_script COMMAND ${INGOT_PYTHON} tests/metal/test_check.py LABEL metal)
+  ingot_script_test(metal_predict COMMAND ${INGOT_PYTHON} tests/metal/test_predict.py LABEL metal)
+  # planted mistakes, behind --all
+  ingot_script_test(metal_plants COMMAND ${INGOT_PYTHON} tests/metal/plants.py LABEL slow)
   ingot_script_test(metal_shaders COMMAND ${INGOT_PYTHON} tests/metal/test_shaders.py LABEL metal)
 endif()
 ingot_script_test(cluster_metal COMMAND ${INGOT_PYTHON} tests/metal/test_metal.py LABEL cluster)

@@ -82,6 +82,7 @@ static inline float activated(int act, float x)
     return act == METAL_SILU        ? exact_silu(x)
            : act == METAL_GELU      ? exact_gelu(x)
            : act == METAL_GELU_TANH ? exact_gelu_tanh(x)
+           : act == METAL_RELU2     ? exact_relu2(x)
                                     : exact_relu(x);
 }
 

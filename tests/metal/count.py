@@ -1,0 +1,146 @@
+"""Instructions of the shaders' inner loops, counted in what clang makes of the shader text.
+
+The method: the text is compiled as C++14 with address spaces (address_spaces.h) at -O2, without vectors and unrolling, to
+LLVM's intermediate code, in which products are the very row_sums of linear.metal with 1 or 8 rows of x.  Of the innermost
+loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken; loops
+inside it that the type alone makes (a subnormal f16) count once.  Phi nodes, casts of pointers and address arithmetic of
+one step are free; a conversion between integers and floats, a division and a product of integers take 4 ticks as they
+have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  Apple's compiler may do better
+or worse."""
+import functools
+import pathlib
+import re
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
+FREE = {"phi", "bitcast", "getelementptr", "freeze"}
+SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
+FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "linear", "moe", "attention",
+                                                               "logits"))]
+
+
+def text():
+    """As cmake/embed_text.cmake makes it, for a C++ compiler."""
+    all_files = "".join((ROOT / name).read_text() for name in FILES)
+    all_files = re.sub(r"#include [\"<].*\n", "", all_files)
+    return re.sub(r"#ifdef __cplusplus\nextern [^}]*}\n#endif\n", "", all_files)
+
+
+def product(name, rows):
+    return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x, int64_t step,\n'
+            f"    constant int32_t *end, uint lane)\n{{\n    float sum[8 * METAL_MAX_SLICES], all = 0.0f;\n"
+            f"    int64_t at[8];\n    for (int t = 0; t < {rows}; t++)\n        at[t] = t * step;\n"
+            f"    row_sums<METAL_{name}>(w, x, at, {rows}, 1, end, sum, lane);\n"
+            f"    for (int t = 0; t < {rows}; t++)\n        all += sum[t * METAL_MAX_SLICES];\n    return all;\n}}\n")
+
+
+@functools.cache
+def functions():
+    """{name: {block: [instructions]}}"""
+    builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
+    source = builtin + text() + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
+    command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
+               "-fno-slp-vectorize", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
+               "-o", "-"]
+    made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    found = {}
+    for m in re.finditer(r"^define [^\n]*@(\w+)\([^\n]*\{\n(.*?)^\}", made, re.M | re.S):
+        blocks, name = {"entry": []}, "entry"
+        for line in m[2].splitlines():
+            if label := re.match(r"(\d+|[\w.]+):", line):
+                name = label[1]
+                blocks[name] = []
+            elif blocks[name] and re.match(r"switch .*\[[^]]*$", blocks[name][-1]):
+                blocks[name][-1] += " " + line.strip()  # its targets have lines of their own
+            elif line.strip() and not line.strip().startswith(";"):
+                blocks[name].append(line.strip())
+        found[m[1]] = blocks
+    return found
+
+
+def ticks(line):
+    op = re.match(r"(?:%[\w.]+ = )?(?:tail )?(\w+)", line)[1]
+    return 0 if op in FREE or op == "br" and "," not in line else 4 if op in SLOW else 1
+
+
+def follow(block):
+    """Where a block goes."""
+    last = block[-1] if block else "unreachable"
+    return re.findall(r"label %([\w.]+)", last) if re.match("br|switch", last) else []
+
+
+def loops(blocks):
+    """{head: {blocks of the loop}}, by back edges of a walk from the entry."""
+    next_of = {name: follow(lines) for name, lines in blocks.items()}
+    first = next(iter(n for n in blocks if blocks[n]))
+    back, done, way = [], set(), []
+
+    def walk(name):
+        done.add(name)
+        way.append(name)
+        for to in next_of[name]:
+            if to in way:
+                back.append((name, to))
+            elif to not in done:
+                walk(to)
+        way.pop()
+    walk(first)
+    before = {}
+    for name, targets in next_of.items():
+        for to in targets:
+            before.setdefault(to, set()).add(name)
+    found = {}
+    for tail, head in back:
+        body, todo = {head}, [tail]
+        while todo:
+            name = todo.pop()
+            if name not in body:
+                body.add(name)
+                todo += before.get(name, ())
+        found[head] = found.get(head, set()) | body
+    return found
+
+
+def longest(blocks, head, body):
+    """Ticks of the longest way from head through the body, each block once."""
+    @functools.cache
+    def cost(name, seen):
+        own = sum(map(ticks, blocks[name]))
+        rest = [cost(to, seen | {name}) for to in follow(blocks[name]) if to in body and to != head and to not in seen]
+        return own + max(rest, default=0)
+    return cost(head, frozenset())
+
+
+def has_fma(blocks, body):
+    return any("llvm.fma.f32" in line for name in body for line in blocks[name])
+
+
+def innermost(blocks):
+    """[(head, body)] of the innermost loops with a fused multiply-add."""
+    found = [(h, b) for h, b in loops(blocks).items() if has_fma(blocks, b)]
+    return [(h, b) for h, b in found
+            if not any(other < b and has_fma(blocks, other) for _, other in found)]
+
+
+@functools.cache
+def of_product(name, rows):
+    """Ticks of a lane for a weight and `rows` rows of x."""
+    blocks = functions()[f"product_{name}_{rows}"]
+    (head, body), = innermost(blocks)
+    return longest(blocks, head, body)
+
+
+@functools.cache
+def of_attention(name):
+    """(score, value): ticks of a lane for a dimension of a key, which it multiplies with the query in threadgroup memory,
+    and for a dimension of a value."""
+    blocks = next(b for n, b in functions().items() if f"attention_{name}" in n)
+    score, value = [], []
+    for head, body in innermost(blocks):
+        loads = [line for n in body for line in blocks[n] if " load " in line]
+        if any("addrspace(1)" in line for line in loads):
+            (score if any("addrspace(3)" in line for line in loads) else value).append(longest(blocks, head, body))
+    return max(score), max(value)

@@ -1,0 +1,54 @@
+/* The Metal device as the backend sees it: name, families, limits, and of each kernel the most
+ * threads of a group, which falls when a kernel takes many registers.  TAP and facts on stdout. */
+#include "backends/metal/metal_backend.h"
+#include "backends/metal/objc.h"
+#include "report.h"
+
+/* MTLGPUFamily. */
+static const struct {
+    const char *name;
+    long value;
+} families[] = {{"Apple7", 1007},  {"Apple8", 1008}, {"Apple9", 1009}, {"Apple10", 1010},
+                {"Common3", 3003}, {"Metal3", 5001}, {"Metal4", 5002}};
+
+static void tell_families(const struct backend *be)
+{
+    for (size_t i = 0; i < ARRAY_LEN(families); i++)
+        fact("family.%s %s", families[i].name,
+             MTL(supports_family, be->device, families[i].value) ? "yes" : "no");
+}
+
+/* The kernel with the fewest; all have at least the 256 that the backend asks for. */
+static unsigned long tell_kernels(const struct backend *be)
+{
+    unsigned long least = ~0UL;
+    for (int i = 0; i < N_METAL_KERNELS; i++) {
+        unsigned long n = MTL_GET(max_threads, be->pipeline[i]);
+        fact("threads.%s %lu", metal_kernel_names[i], n);
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+int main(void)
+{
+    struct tap t = {0};
+    struct backend *be;
+    struct backend_info info;
+    if (backend_open(&be, "metal", &(struct backend_config){0}) != ST_OK) {
+        tap_ok(&t, false, "open: %s", status_detail());
+        return tap_end(&t);
+    }
+    backend_ops_of(be)->info(be, &info);
+    fact("device %s", info.device);
+    fact("working_set_bytes %zu", info.mem_total);
+    fact("max_buffer_bytes %zu", be->max_buffer);
+    tell_families(be);
+    tap_ok(&t, true, "%s: %d kernels compiled", info.device, (int)N_METAL_KERNELS);
+    unsigned long least = tell_kernels(be);
+    tap_ok(&t, least >= METAL_STRIP, "groups of %lu threads at least", least);
+    tap_ok(&t, info.mem_free > 0 && be->max_buffer > 0, "%zu of %zu bytes are free", info.mem_free,
+           info.mem_total);
+    backend_ops_of(be)->close(be);
+    return tap_end(&t);
+}

@@ -1,0 +1,183 @@
+"""Mistakes planted into a copy of the Metal backend, host and shaders, one at a time: each must be caught by the test that
+its row names.  The copy is built beside this tree; plants.md is the table.
+
+    plants.py              tries all and compares with plants.md (ctest: metal_plants, behind tests/run.sh --all)
+    plants.py --write      writes plants.md anew
+    plants.py NAME...      some, without the table"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
+import tap  # noqa: E402
+
+TABLE = HERE / "plants.md"
+LIMIT = 900  # seconds: a kernel that hangs is caught, too
+OPS, BACKEND, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_moe_metal", "test_shaders.py"
+# name: (file below backends/metal, text, text with the mistake, what catches it, ops of test_ops_metal)
+PLANTS = {
+    "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
+    "a selector with its parts swapped": ("objc.h", '"setBytes:length:atIndex:"', '"setBytes:atIndex:length:"', BACKEND, None),
+    "an argument struct cut short": ("queue.c", "args, args_bytes, 0)", "args, args_bytes - 4, 0)", BACKEND, None),
+    "buffers bound one place too far": ("queue.c", "(unsigned long)i + 1)", "(unsigned long)i + 2)", BACKEND, None),
+    "offsets of buffers are lost": ("queue.c", "bound[i].off : 0;", "0 * bound[i].off : 0;", OPS, "linear"),
+    "an encoder is not ended": ("queue.c", "    MTL_GET(end_encoding, be->encoder);\n    metal_give(&be->encoder);\n    MTL_GET(commit",
+                                "    metal_give(&be->encoder);\n    MTL_GET(commit", BACKEND, None),
+    "a command buffer is not retained": ("queue.c", "be->commands = MTL_GET(retain, commands);", "be->commands = commands;",
+                                         BACKEND, None),
+    "a command buffer is committed twice": ("queue.c", "    MTL_GET(commit, be->commands);\n",
+                                            "    MTL_GET(commit, be->commands);\n    MTL_GET(commit, be->commands);\n", BACKEND,
+                                            None),
+    "groups of half the threads": ("queue.c", "((struct mtl_size){threads, 1, 1})", "((struct mtl_size){threads / 2, 1, 1})",
+                                   OPS, "add_rms_norm"),
+    "an error names another kernel": ("queue.c", "metal_kernel_names[be->last_kernel]", "metal_kernel_names[0]", BACKEND, None),
+    "the host reads before the end": ("memory.c", "    TRY(metal_sync(be));\n    for (int32_t i = 0; i < src.rows",
+                                      "    (void)be;\n    for (int32_t i = 0; i < src.rows", BACKEND, None),
+    "the host writes before the end": ("memory.c", "    TRY(metal_sync(be));\n    for (int32_t i = 0; i < dst.rows",
+                                       "    (void)be;\n    for (int32_t i = 0; i < dst.rows", BACKEND, None),
+    "a buffer that is too short": ("memory.c", "MTL(new_buffer, be->device, held, SHARED_STORAGE)",
+                                   "MTL(new_buffer, be->device, (held + 1) / 2, SHARED_STORAGE)", BACKEND, None),
+    "a buffer that is never released": ("memory.c", "    metal_give(&b->buffer);\n", "", BACKEND, None),
+    "memory that is not zeroed": ("memory.c", "    memset(b->data, 0, held);\n", "", BACKEND, None),
+    "a buffer in another storage": ("memory.c", "SHARED_STORAGE = 0", "SHARED_STORAGE = 32", BACKEND, None),
+    "the largest buffer is not asked for": ("memory.c", " || held > be->max_buffer)", ")", BACKEND, None),
+    "kernels with fast math": ("device.c", "MATH_MODE_SAFE = 0", "MATH_MODE_SAFE = 2", BACKEND, None),
+    "kernels with fast math before macOS 15": ("device.c", "options, false);", "options, true);", BACKEND, None),
+    "an object released twice": ("device.c", "    MTL_GET(release, options);\n",
+                                 "    MTL_GET(release, options);\n    MTL_GET(release, options);\n", BACKEND, None),
+    "a library that is not released": ("device.c", "    metal_give(&be->library);\n", "", BACKEND, None),
+    "the width of simdgroups is not asked for": ("device.c", "width != SIMD_WIDTH || ", "", BACKEND, None),
+    "the first row of a part is lost": ("ops_linear.c", "view_row_step(out) + (size_t)p->row0 * sizeof(float)",
+                                        "view_row_step(out)", OPS, "linear"),
+    "a wrong stride": ("ops_rows.c", ".in_stride = gate_up.stride", ".in_stride = out.stride", OPS, "act_mul"),
+    "an argument struct of 8-byte members": ("args.h", "int32_t n_bytes, dst_step, src_step;",
+                                             "int64_t n_bytes, dst_step, src_step;", TEXT, None),
+    "more threadgroup memory than there is": ("shaders/attention.metal", "SHARED(float, x, [METAL_MAX_HEAD]);",
+                                              "SHARED(float, x, [METAL_MAX_HEAD * 20]);", OPS, "qkv_to_cache"),
+    "a missing barrier of a group": ("shaders/reduce.metal", "    BARRIER(); /* part is written */\n", "", OPS, "add_rms_norm"),
+    "a missing barrier of a simdgroup": ("shaders/attention.metal", "    SIMD_BARRIER(); /* q is whole */\n", "", OPS,
+                                         "attention"),
+    "a barrier that not all threads reach": ("shaders/reduce.metal", "    BARRIER(); /* part is written */\n",
+                                             "    if (lane == 0)\n        BARRIER();\n", OPS, "add_rms_norm"),
+    "half of the lanes are not added": ("shaders/reduce.metal", "static inline float tree_sum(float v)\n{\n    for (int apart = 16;",
+                                        "static inline float tree_sum(float v)\n{\n    for (int apart = 8;", OPS, "linear"),
+    "a row too many": ("shaders/linear.metal", "if (row >= a.rows)", "if (row > a.rows)", OPS, "linear"),
+    "columns that are left out": ("shaders/linear.metal", "k = start + (int)lane;", "k = start + 1 + (int)lane;", OPS, "linear"),
+    "every token is the first": ("shaders/linear.metal", "x[at[t] + k]", "x[at[0] + k]", OPS, "linear"),
+    "the bias is forgotten": ("shaders/linear.metal", "a.has_bias != 0 ? v + bias[row] : v", "v", OPS, "linear"),
+    "sums in an order that is not specified": ("shaders/reduce.metal", "v += simd_shuffle_xor(v, (ushort)apart);",
+                                               "v = simd_sum(v);", TEXT, None),
+    "a pointer into the wrong memory": ("shaders/attention.metal", "norm_head(threadgroup float *x, const device float *w",
+                                        "norm_head(threadgroup float *x, const threadgroup float *w", TEXT, None),
+    "a number of double precision": ("shaders/rows.metal", "float sum = 0.0f, squares = 0.0f;",
+                                     "double sum = 0.0, squares = 0.0;", TEXT, None),
+    "scales of Q4_K from the wrong bytes": ("shaders/quant.metal", "if (g < 4)", "if (g < 5)", OPS, "linear"),
+}
+PROGRAMS = [OPS, BACKEND, MOE]
+BASE = "without a mistake"
+
+
+class Copy:
+    """The tree in a folder of its own, built."""
+
+    def __init__(self, folder):
+        self.root = pathlib.Path(folder) / "tree"
+        for name in ("CMakeLists.txt", "cmake", "backends", "client", "collectives", "common", "coordinator", "proto", "worker",
+                     "tests"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                self.root.mkdir(exist_ok=True)
+                shutil.copy2(source, self.root / name)
+        self.env = {**os.environ, "CCACHE_BASEDIR": str(self.root), "CCACHE_NOHASHDIR": "1", "INGOT_BIN": str(self.bin)}
+        self.must("cmake", "-S", self.root, "-B", self.root / "build/release", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                  "-DINGOT_CUDA=OFF", "-DINGOT_WERROR=ON", f"-DINGOT_PYTHON={sys.executable}")
+
+    @property
+    def bin(self):
+        return self.root / "build/release/bin"  # as deep as this tree's: ccache has the rest
+
+    def must(self, *command):
+        r = self.run(*command)
+        assert r.returncode == 0, (r.stdout + r.stderr)[-3000:]
+
+    def run(self, *command, **env):
+        return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=LIMIT, cwd=self.root,
+                              env={**self.env, **env}, errors="replace")
+
+    def build(self):
+        return self.run("ninja", "-C", self.root / "build/release", *PROGRAMS).returncode == 0
+
+    def passes(self, test, ops):
+        command = [sys.executable, self.root / "tests/metal" / test] if test == TEXT else [self.bin / test]
+        try:
+            return self.run(*command, **({"INGOT_OPS": ops} if ops else {})).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def catcher(self, name):
+        """What catches the mistake: a program, "the compiler", or "nothing"."""
+        file, old, new, test, ops = PLANTS[name]
+        path = self.root / "backends/metal" / file
+        text = path.read_text()
+        assert text.count(old) >= 1, f"{name}: {file} has no {old!r}"
+        path.write_text(text.replace(old, new, 1))
+        try:
+            if not self.build() and test != TEXT:
+                return "the compiler"
+            return "nothing" if self.passes(test, ops) else test
+        finally:
+            path.write_text(text)
+
+
+def rows(wanted):
+    with tempfile.TemporaryDirectory(prefix="ingot-plants-") as folder:
+        copy = Copy(folder)
+        assert copy.build(), "the copy is not built"
+        for test, ops in sorted({(t, o or "") for name in wanted for t, o in [PLANTS[name][3:]]}):
+            assert copy.passes(test, ops), f"{test} {ops} fails {BASE}"
+        for name in wanted:
+            caught = copy.catcher(name)
+            print(f"{name}: {caught}", flush=True)
+            yield name, caught
+
+
+def table(caught):
+    head = ("# Planted mistakes\n\nplants.py puts each into a copy of backends/metal and runs the test that has to fail; of "
+            "test_ops_metal\nthe cases of the op in parentheses. Behind `tests/run.sh --all`.\n\n"
+            "| mistake | in | caught by |\n|---|---|---|\n")
+    return head + "".join(f"| {name} | {PLANTS[name][0]} | {by}{f' ({PLANTS[name][4]})' if PLANTS[name][4] else ''} |\n"
+                          for name, by in caught.items())
+
+
+@tap.case
+def every_planted_mistake_is_caught():
+    if "INGOT_ALL" not in os.environ:
+        raise tap.Skip("builds the backend 40 times: tests/run.sh --all")
+    caught = dict(rows(PLANTS))
+    assert "nothing" not in caught.values(), [name for name, by in caught.items() if by == "nothing"]
+    assert TABLE.read_text() == table(caught), "plants.py --write"
+
+
+@tap.case
+def there_are_thirty_and_each_has_its_place():
+    assert len(PLANTS) >= 30 and sum("shaders" in p[0] for p in PLANTS.values()) >= 10
+    for name, (file, old, new, *_) in PLANTS.items():
+        text = (ROOT / "backends/metal" / file).read_text()
+        assert old in text and old != new, name
+        assert f"| {name} | {file} | " in TABLE.read_text(), name
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        TABLE.write_text(table(dict(rows(PLANTS))))
+    elif sys.argv[1:]:
+        list(rows(sys.argv[1:]))
+    else:
+        tap.main()
