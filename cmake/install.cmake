@@ -40,6 +40,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
 endif()
 install(PROGRAMS deploy/run-group.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ingot-run-group)
+install(FILES deploy/run-group-hosts.sh DESTINATION ${ingot_share})
 install(FILES deploy/completions/ingot.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ingot)
 install(FILES deploy/completions/_ingot DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 

@@ -238,7 +238,7 @@ data=${INGOT_DATA:-../shared/data}
 [ -n "$quick" ] || check_format
 run_config release all ${filter[@]+"${filter[@]}"}
 if [ -z "$quick" ]; then
-  run_config san tests_san -L 'unit|text|coll|ops|nompi|emulator'
+  run_config san tests_san -L "unit|text|coll|ops|nompi|emulator${INGOT_ALL:+|sanitized}"
   run_config tsan tests_tsan -L tsan
   run_config nompi tests_nompi -L nompi
   run_fuzz

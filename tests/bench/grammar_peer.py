@@ -2,7 +2,10 @@
 """Time of masks and of compiling on one thread beside llguidance's wheel, on the schemas of tests/grammar/schemas.py that both
 compile: the same random texts, CPU time.  llguidance's figures include its call from Python, ours begin in the probe.
 
-    INGOT_BIN=build/release/bin build/venv/bin/python tests/bench/grammar_peer.py [WALKS]"""
+    INGOT_BIN=build/release/bin build/venv/bin/python tests/bench/grammar_peer.py [WALKS] [DIR [EVERY]]
+
+DIR: the files of MaskBench (maskbench.py) in place of those schemas, every EVERY-th."""
+import json
 import pathlib
 import random
 import sys
@@ -18,9 +21,16 @@ def row(name, seconds):
     print("  %-27s %7d %9.1f %9.1f %9.1f %9.1f %9.0f" % (name, len(s), sum(s) / len(s) * 1e6, *at, s[-1] * 1e6))
 
 
-def measure(name, walks):
+def schemas_of(directory, every):
+    for path in sorted(pathlib.Path(directory).glob("*.json"))[::every]:
+        case = json.loads(path.read_text())
+        if "schema" in case:
+            yield case["schema"]
+
+
+def measure(name, walks, schemas):
     pair, rng = peer.Pair(name), random.Random(1)
-    for schema in SCHEMAS:
+    for schema in schemas:
         if pair.compile(schema):
             for _ in range(walks):
                 for _ in peer.walk(pair, rng):
@@ -32,5 +42,6 @@ def measure(name, walks):
     pair.close()
 
 
+walks, directory, every = [*sys.argv[1:], *("3", "", "1")[len(sys.argv) - 1:]]
 for tokenizer in peer.TOKENIZERS:
-    measure(tokenizer, int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    measure(tokenizer, int(walks), schemas_of(directory, int(every)) if directory else SCHEMAS)

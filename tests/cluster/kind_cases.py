@@ -60,7 +60,7 @@ def ranks_and_small_steps():
 def preempted():
     with Parts(MODEL, tp=2, worker=["--kv-blocks", "24", "--block-len", "8"],
                coordinator=["--max-step-tokens", "32", "--target-itl-ms", "0"]) as c:
-        check(c.clients[0].answers(REQUESTS), "preempted")
+        check(c.answers_at_once(REQUESTS), "preempted")
         assert c.clients[0].call("Stats")[1].preemptions > 0
 
 

@@ -72,7 +72,8 @@ def variant(name, check=None, **how):
     def run():
         assert oracle, "the oracle did not run"
         with Parts(MODEL, **how) as c:
-            for i, (a, o) in enumerate(zip(c.clients[0].answers(REQUESTS), oracle)):
+            answers = c.answers_at_once(REQUESTS) if check is preempted else c.clients[0].answers(REQUESTS)
+            for i, (a, o) in enumerate(zip(answers, oracle)):
                 assert a.key() == o.key(), f"{name}: request {i} differs:\n{a.key()}\n{o.key()}"
                 assert a.top == o.top, f"{name}: request {i}: other top logprobs"
             if check:

@@ -27,6 +27,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {
     "type": "object", "properties": {"at": {"type": "string", "maxLength": 20}}, "required": ["at"], "additionalProperties": False}}}
 CALL = {"turn": [{"role": "user", "content": b"A fox."}], "tools_json": json.dumps([TOOL]).encode(), "tool_choice": 1, "one_call": True}
 PATTERN = "(yes|no), [a-z ]{3,20}[.!]"
+ARROWS = "(→{12}|€{7}) (yes|no)[.!]"
 
 
 def grammar(kind, source):
@@ -52,24 +53,17 @@ def requests():
                     "grammar": grammar(GBNF, SUMS)})
         out.append({"chat": CALL, "max_tokens": 90, "sampling": {"temperature": [0.0, 1.3, 1.5][i], "top_k": [0, 30, 0][i], "seed": 40 + i,
                                                                  "logprobs": True}})
+    for i in range(3):  # most of their tokens are each the only one
+        out.append({"text": b"Arrows", "max_tokens": [60, 7, 60][i], "n": 1 + i % 2, "grammar": grammar(REGEX, ARROWS),
+                    "sampling": {"temperature": [0.0, 1.3, 1.5][i], "top_k": [0, 30, 0][i], "seed": 50 + i, "logprobs": True,
+                                 "top_logprobs": i, "repetition_penalty": [1.0, 1.0, 1.2][i]},
+                    "stop": [["€€ y".encode()], [], []][i]})
     out += [{"text": b"Without", "max_tokens": 30, "sampling": {"temperature": 0.9, "seed": 7, "top_k": 20}}]
     return out
 
 
 REQUESTS = requests()
 oracle = None
-
-
-def ask(client, together=True):
-    if not together:
-        answers = [client.generate(**r) for r in REQUESTS]
-    else:
-        rids = [client.start(**r) for r in REQUESTS]
-        got = client.collect(rids)
-        answers = [got[r] for r in rids]
-    for a in answers:
-        assert a.finish, a.error
-    return answers
 
 
 def check(request, text, reason):
@@ -104,20 +98,42 @@ def check(request, text, reason):
 @tap.case
 def answers_follow_their_grammars():
     global oracle
-    with Parts(DEMO, worker=["--isa", "plain"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
-        oracle = ask(c.clients[0], together=False)
+    with Parts(DEMO, worker=["--isa", "plain", "--no-forced-tokens"], coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+        oracle = c.clients[0].answers(REQUESTS, together=False)
+        request = next(r for r in REQUESTS if r.get("text") == b"Arrows")
+        before = c.clients[0].call("Stats")[1].steps
+        n = len(c.clients[0].generate(**request).ids[0])
+        assert c.clients[0].call("Stats")[1].steps - before >= n, "the oracle computes its tokens one at a time"
     complete = 0
     for request, a in zip(REQUESTS, oracle):
         for sample, text in a.text.items():
             complete += check(request, text, a.reason(sample))
+        for tops in a.top.values():
+            assert all(p > float("-inf") for top in tops for _, p in top), tops
     assert complete >= 8, f"only {complete} answers were complete"
+
+
+@tap.case
+def forced_tokens_are_computed_together():
+    """A mask of one token leaves nothing to draw: such tokens take fewer steps than one each."""
+    with Parts(DEMO) as c:
+        client = c.clients[0]
+        for i in (0, 2):
+            request = next(r for r in REQUESTS if r.get("text") == b"Arrows" and r["sampling"]["seed"] == 50 + i)
+            before = client.call("Stats")[1].steps
+            a = client.generate(**request)
+            steps, n = client.call("Stats")[1].steps - before, len(a.ids[0])
+            assert n >= 20 and steps <= n // 2, (n, steps)
+            forced = [(p, top) for p, top in zip(a.logprobs[0], a.top[0] or [[]] * n) if p == 0.0]
+            assert len(forced) >= n // 2 and all(len(top) == min(i, 1) for _, top in forced), a.top
 
 
 def variant(name, together=True, check_stats=None, **how):
     def run():
         assert oracle, "the oracle did not run"
         with Parts(DEMO, **how) as c:
-            for a, o in zip(ask(c.clients[0], together), oracle):
+            answers = c.answers_at_once(REQUESTS) if check_stats is preempted else c.clients[0].answers(REQUESTS, together)
+            for a, o in zip(answers, oracle):
                 assert a.key() == o.key() and a.top == o.top, f"{name}: {a.key()}\n{o.key()}"
             if check_stats:
                 check_stats(c.clients[0].call("Stats")[1])
@@ -138,6 +154,7 @@ variant("alone_fast_path", together=False, check_stats=overlapped)
 variant("tp2", tp=2, coll="shm")
 variant("tp4_mpi", tp=4, coll="mpi")
 variant("threads_2_small_steps", threads=2, coordinator=["--max-step-tokens", "8"])
+variant("one_token_a_step", coordinator=["--max-step-tokens", "1", "--target-itl-ms", "0"])
 variant("preempted", worker=["--kv-blocks", "32", "--block-len", "8"], coordinator=["--target-itl-ms", "0"],
         check_stats=preempted)
 variant("turns", worker=["--max-seqs", "3"], coordinator=["--turn-tokens", "2"])
@@ -181,6 +198,19 @@ def a_dead_end_names_its_place():
 def slow_schema(i):
     """It is refused at the end of the greatest compile."""
     return json.dumps({"anyOf": [{"type": "object", "properties": {"k%d_%d" % (i, j): {"type": "integer"}}} for j in range(9000)]})
+
+
+@tap.case
+def plain_requests_do_not_wait_for_compiles():
+    with Parts(DEMO) as c:
+        client, order = c.clients[0], []
+        slow = [client.start(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(700 + i))) for i in range(5)]
+        plain = client.start(text=b"x", max_tokens=4)
+        while len(order) < len(slow) + 1:
+            name, m = client.recv()
+            if name in ("Rejected", "Finish"):
+                order.append(m.request_id)
+        assert order.index(plain) < len(slow), "it came behind five compiles"
 
 
 @tap.case

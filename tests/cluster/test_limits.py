@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -18,8 +19,10 @@ def large_texts_of_one_do_not_hold_up_another():
     with Parts(DEMO, coordinator=("--max-message", "1M")) as c:
         greedy, other = c.client(token=os.urandom(32)), c.clients[0]
         text = b"once upon a time " * 61000  # just under 1 MiB
+        c.coordinator.send_signal(signal.SIGSTOP)  # all of them wait, however fast the coordinator is
         for i in range(60):
             greedy.send("Tokenize", request_id=f"t{i}", text=text)
+        c.coordinator.send_signal(signal.SIGCONT)
         answer = other.generate(text=b"Once", max_tokens=2)
         assert answer.finish
         names = [greedy.recv() for _ in range(60)]  # each is answered: Tokens, or an Error that may be tried again

@@ -120,7 +120,9 @@ def variant(name, rounds=1, check=None, **how):
     def run():
         with Parts(DEMO, **how) as c:
             for i in range(rounds):
-                answers = c.clients[0].answers(PLAIN + PROMPTS)[len(PLAIN):]
+                requests = PLAIN + PROMPTS
+                answers = c.answers_at_once(requests) if check is preempted else c.clients[0].answers(requests)
+                answers = answers[len(PLAIN):]
                 compare(answers, f"{name}, round {i + 1}")
             if check:
                 check(c.clients[0].call("Stats")[1], answers)

@@ -32,9 +32,11 @@ def a_run_with_a_kill_replays():
         rids = []
 
         def lost_in_the_middle():
-            rids[:] = [client.start(text=f"Tale {i}".encode(), max_tokens=120, n=1 + i % 3,
-                                    sampling={"temperature": 0.9, "top_k": 40, "seed": i, "ignore_eos": True})
-                       for i in range(12)]
+            with c.held():
+                rids[:] = [client.start(text=f"Tale {i}".encode(), max_tokens=120, n=1 + i % 3,
+                                        sampling={"temperature": 0.9, "top_k": 40, "seed": i, "ignore_eos": True})
+                           for i in range(12)]
+                client.replies(rids)
             while client.recv()[0] != "Delta":
                 pass
             client.send("Cancel", request_id=rids[3])

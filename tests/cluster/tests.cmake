@@ -1,4 +1,8 @@
-foreach(name stories grammar thinking same_bytes experts sinks gpt2 latent delta mamba fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
+# with --all also with sanitizers
+foreach(name grammar thinking)
+  ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py LABEL cluster sanitized)
+endforeach()
+foreach(name stories same_bytes quantised_text experts sinks gpt2 latent delta mamba fp8 gptq not_finite kill groups coordinator cluster replay identity ruby
     keys limits locked_serve names parse_special prompt_logprobs journal waiting embed encoders rerank decoder_rerankers)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py
     LABEL cluster)
@@ -16,6 +20,6 @@ endforeach()
 ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
   LABEL nompi)
 # the CUDA backend, its kernels run by tests/emulator
-foreach(name cuda cuda_grammar)
+foreach(name cuda cuda_grammar cuda_kinds)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py LABEL cluster)
 endforeach()

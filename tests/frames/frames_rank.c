@@ -70,6 +70,7 @@ static enum status open_rig(struct rig *r, const char *endpoint, const char *pat
                                   .parts = &r->part,
                                   .deadline_ms = LEASE_MS,
                                   .masks = backend_ops_of(r->be)->mask_logits != NULL,
+                                  .forced_tokens = true,
                                   .step = {.max_tokens = TOKENS,
                                            .max_seqs = SEQS,
                                            .max_open = SEQS,

@@ -21,7 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int32_t d = mc.global_d_head ? mc.global_d_head : mc.d_head; /* of the layers with mc.rope */
     if (mc.n_layers < 1 || mc.n_layers > MAX_LAYERS || mc.n_q % mc.n_kv || mc.d_head % 2 ||
         mc.n_eos > MAX_STOP_IDS || mc.rope.rot_dim > d || model_axis(&mc, AX_Q) < 1 ||
-        model_axis(&mc, AX_INPUTS) < 0 || mc.n_kv_shared < 0 || mc.n_kv_shared >= mc.n_layers)
+        model_axis(&mc, AX_INPUTS) < 0 || mc.n_streams > MAX_STREAMS ||
+        (mc.n_streams && mc.active_stream >= mc.n_streams) || mc.input_vocab > mc.vocab ||
+        mc.n_kv_shared < 0 || mc.n_kv_shared >= mc.n_layers)
         abort();
     return 0;
 }

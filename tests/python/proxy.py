@@ -12,6 +12,7 @@ class Proxy:
         self.endpoint = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
         self.pairs, self.open, self.n = [], True, 0
         self.n_refused = 0  # further connections that end at once
+        self.n_short, self.n_bytes = 0, 0  # this many connections end when the server has sent so many bytes on them
         self.lossy = False  # what comes is lost
         self.end = None  # the timer of the cut that follows the first loss
         threading.Thread(target=self._accept, daemon=True).start()
@@ -30,12 +31,16 @@ class Proxy:
             far.connect(self.path)
             self.n += 1
             self.pairs.append((near, far))
-            for a, b in ((near, far), (far, near)):
-                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
+            most = self.n_bytes if self.n <= self.n_short else None
+            for a, b, limit in ((near, far, None), (far, near, most)):
+                threading.Thread(target=self._pass, args=(a, b, limit), daemon=True).start()
 
-    def _pass(self, a, b):
+    def _pass(self, a, b, limit):
+        """Until one of the two ends, or limit bytes have passed."""
         try:
-            while data := a.recv(65536):
+            while data := a.recv(65536 if limit is None else min(limit, 65536)):
+                if limit is not None:
+                    limit -= len(data)
                 if not self.lossy:
                     b.sendall(data)
                 else:

@@ -46,7 +46,7 @@ static void row_finish(struct row *r, const struct sample_params *sp)
         int from = s * r->v / 8, to = (s + 1) * r->v / 8;
         for (int i = from; i < to; i++)
             m = fmaxf(m, r->logit[i]);
-        for (int i = from; i < to; i++) {
+        for (int i = from; i < to && m > -INFINITY; i++) {
             a += expf(r->logit[i] - m);
             b += expf((r->logit[i] - m) * inv_t);
         }
@@ -325,6 +325,26 @@ Test(sampler, impossible_tokens_are_never_drawn)
         cr_assert(draw_finite(&c.sums));
         cr_assert_eq(sampler_draw(&sp, &c, position, &t), SAMPLED);
         cr_assert_eq(t.token % 2, 1);
+    }
+}
+
+Test(sampler, impossible_tokens_are_no_alternatives)
+{
+    static struct row r;
+    struct sample_params sp = sample_params_default();
+    sp.top_logprobs = 5;
+    random_row(&r, 70, 1.0, false);
+    for (int n = 1; n <= 6; n++) {
+        struct result_token t;
+        for (int i = 0; i < 70; i++)
+            r.logit[i] = i < n ? (float)i : -INFINITY;
+        row_finish(&r, &sp);
+        struct draw_candidates c = first_n(&r, &sp, 70);
+        cr_assert_eq(sampler_draw(&sp, &c, 9, &t), SAMPLED);
+        cr_assert_eq(t.n_top, n < 5 ? (uint32_t)n : 5u);
+        for (uint32_t i = 0; i < t.n_top; i++)
+            cr_assert_eq(t.top[i].id, n - 1 - (int)i);
+        cr_assert(n > 1 || t.logprob == 0.0f);
     }
 }
 
