@@ -87,10 +87,13 @@ def options(argv=None):
     p.add_argument("--minutes", type=float, help="instead of --runs: begin runs for so long")
     p.add_argument("--rounds", type=int, default=6, help="of each run, on one cluster (default 6)")
     p.add_argument("--kinds", help="only these faults, with commas: " + ", ".join(faults.FAULTS))
+    p.add_argument("--most", type=int, help="faults of a round, and at least half as many (default: 1 to 4)")
     p.add_argument("--world", choices=list(WORLDS), help="only this cluster (Network: needs root)")
     p.add_argument("--record", help="append a line of JSON to this file (record.py adds them up)")
     o = p.parse_args(argv)
     o.kinds = o.kinds.split(",") if o.kinds else None
+    if o.most is not None and o.most < 1:
+        p.error("--most is 1 or more")
     unknown = set(o.kinds or ()) - set(faults.FAULTS)
     if unknown:
         p.error(f"no such kinds: {', '.join(sorted(unknown))}")
@@ -102,6 +105,7 @@ def options(argv=None):
 def options_text(o):
     """The options that a seed's plan depends on."""
     more = [f"--kinds {','.join(o.kinds)}"] if o.kinds else []
+    more += [f"--most {o.most}"] if o.most else []
     more += [f"--world {o.world}"] if o.world else []
     return " ".join([f"--rounds {o.rounds}", *more])
 
@@ -150,7 +154,7 @@ def main():
     wanted, lines, last, bad = undisturbed(), [], o.seed, []
     before = os.path.getsize(o.record) if o.record and os.path.exists(o.record) else 0
     for seed in seeds(o):
-        more, bad = one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world), wanted)
+        more, bad = one_run(plan.of_seed(seed, o.rounds, o.kinds, o.world, o.most), wanted)
         lines += more
         last = seed
         if o.record:

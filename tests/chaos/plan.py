@@ -60,9 +60,9 @@ def draw_step(rng, before):
     return rng.choice(steps), rng.randrange(1 << 16), 0.0
 
 
-def draw_faults(rng, kinds):
+def draw_faults(rng, kinds, most=None):
     out = []
-    for _ in range(rng.choice((1, 2, 2, 3, 4))):
+    for _ in range(rng.randint((most + 1) // 2, most) if most else rng.choice((1, 2, 2, 3, 4))):
         kind = rng.choices(list(kinds), list(kinds.values()))[0]
         step, k, seconds = draw_step(rng, out[-1].kind if out else None)
         out.append(Planned(kind, step, k, seconds, rng.getrandbits(32)))
@@ -70,8 +70,9 @@ def draw_faults(rng, kinds):
     return tuple(out)
 
 
-def of_seed(seed, n_rounds, only=None, world=None):
-    """only: kinds of faults that are drawn; world: the cluster, instead of Served or Fleet at random."""
+def of_seed(seed, n_rounds, only=None, world=None, most=None):
+    """only: kinds of faults that are drawn; world: the cluster, instead of Served or Fleet at random; most: faults of a round, and
+    at least half as many."""
     rng = random.Random(seed)
     drawn = rng.choice(("Served", "Served", "Fleet"))
     world = world or drawn
@@ -88,5 +89,5 @@ def of_seed(seed, n_rounds, only=None, world=None):
         n = rng.choice((8, 8, 16, 16, 24, 32, 64))
         if world == "Network":
             n = min(n, MOST_OVER_HOSTS)
-        rounds.append(Round(i, tuple(streams.choose(rng, n)), draw_faults(rng, kinds)))
+        rounds.append(Round(i, tuple(streams.choose(rng, n)), draw_faults(rng, kinds, most)))
     return Run(seed, world, shape, tuple(rounds))

@@ -49,6 +49,12 @@ def kinds_of_one_world_only():
 
 
 @tap.case
+def more_faults_a_round():
+    counts = {len(r.faults) for seed in range(40) for r in plan.of_seed(seed, 4, None, None, 9).rounds}
+    assert counts == {5, 6, 7, 8, 9}, counts
+
+
+@tap.case
 def under_a_supervisor():
     campaign("--seed", 270, "--world", "Served", "--runs", 40 if EVERYTHING else 1, "--rounds", 3)
 
