@@ -1,8 +1,12 @@
 #include "collectives/segment.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +36,53 @@ static int take_memory(int fd, size_t bytes)
 #endif
 }
 
+/* ---- segments of dead creators ---- */
+
+/* Locks the object; false: it lost its name meanwhile, a sweep was quicker. */
+static bool hold(int fd)
+{
+    struct stat info;
+    while (flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR)
+            return true; /* no such locks here: then there is no sweep either */
+    return fstat(fd, &info) != 0 || info.st_nlink > 0;
+}
+
+#ifdef __linux__
+static void unlink_if_dead(const char *name)
+{
+    struct stat info;
+    int fd = shm_open(name, O_RDWR, 0);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        shm_unlink(name);
+    close(fd);
+}
+
+static void sweep(void)
+{
+    static const char begin[] = "ingot-";
+    DIR *dir = opendir("/dev/shm");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char name[sizeof e->d_name + 1];
+        if (strncmp(e->d_name, begin, sizeof begin - 1) != 0 || e->d_type != DT_REG)
+            continue;
+        snprintf(name, sizeof name, "/%s", e->d_name);
+        unlink_if_dead(name);
+    }
+    if (dir)
+        closedir(dir);
+}
+#else
+static void sweep(void)
+{
+}
+#endif
+
+/* ---- making and mapping ---- */
+
 static enum status map(struct segment *out, int fd, const char *name, size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -45,20 +96,31 @@ enum status segment_create(struct segment *out, const char *name, size_t bytes)
 {
     *out = (struct segment){0};
     bytes = segment_bytes(bytes);
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0 && errno == EEXIST)
-        FAIL(ST_BUSY, "shared memory %s exists already", name);
-    if (fd < 0)
-        FAIL(ST_IO, "cannot create shared memory %s: %s", name, strerror(errno));
+    sweep();
+    int fd = -1;
+    while (fd < 0) {
+        fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (fd < 0 && errno == EEXIST)
+            FAIL(ST_BUSY, "shared memory %s exists already", name);
+        if (fd < 0)
+            FAIL(ST_IO, "cannot create shared memory %s: %s", name, strerror(errno));
+        if (!hold(fd)) {
+            close(fd);
+            fd = -1;
+        }
+    }
     int e = take_memory(fd, bytes);
     enum status st = e == 0 ? map(out, fd, name, bytes)
                             : status_fail(ST_NOMEM, __FILE__, __LINE__,
                                           "no %zu bytes of shared memory for %s: %s (is /dev/shm "
                                           "too small?)",
                                           bytes, name, strerror(e));
+    if (st == ST_OK) {
+        out->lock = fd + 1;
+        return ST_OK;
+    }
+    shm_unlink(name);
     close(fd);
-    if (st != ST_OK)
-        shm_unlink(name);
     return st;
 }
 
@@ -107,5 +169,7 @@ void segment_unmap(struct segment *s)
 {
     if (s->at)
         munmap(s->at, s->bytes);
+    if (s->lock)
+        close(s->lock - 1);
     *s = (struct segment){0};
 }

@@ -1,6 +1,6 @@
 /* Memory that processes of one host share: a POSIX shared memory object, mapped by name.  The
- * creator unlinks the name as soon as all have mapped it, so that no death leaves anything behind.
- */
+ * creator unlinks the name as soon as all have mapped it.  If it dies before, the next segment_create of this user on
+ * the host unlinks it (Linux): the creator holds a lock on the object (flock), which ends with the process. */
 #ifndef COLLECTIVES_SEGMENT_H
 #define COLLECTIVES_SEGMENT_H
 
@@ -12,9 +12,10 @@
 struct segment {
     void *at; /* zeroed at creation, page aligned; NULL: none */
     size_t bytes;
+    int lock; /* its descriptor + 1 in the creator; 0: none */
 };
 
-/* Creates name ("/ingot-..."), readable by this user only, with memory behind every byte.
+/* Unlinks what dead creators left, then creates name ("/ingot-..."), readable by this user only, with memory behind every byte.
  * ST_BUSY: the name exists. */
 MUST_CHECK enum status segment_create(struct segment *out, const char *name, size_t bytes);
 

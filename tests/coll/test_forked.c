@@ -1,16 +1,15 @@
 /* Shared memory between processes: results, and what happens when one does not come, dies or gives
  * up. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "coll/forked.h"
+#include "collectives/segment.h"
 
 static void run_all(int world, uint32_t deadline_ms, rank_case *run)
 {
@@ -175,6 +174,37 @@ Test(forked, killed_while_opening)
     cr_expect(!job_has_segment(&job), "the segment's name is left");
 }
 
+/* Rank 0 dies between making the name and removing it, and no other of its ranks comes. */
+Test(forked, the_next_creator_removes_what_a_dead_one_left)
+{
+    struct job dead, alive;
+    struct segment next;
+    char name[64];
+    job_init(&dead, 2, FORKED_LONG_MS);
+    job_init(&alive, 2, FORKED_LONG_MS);
+    alive.session = dead.session + 1;
+    job_start(&dead, 0, nothing);
+    job_start(&alive, 0, nothing);
+    await_segment(&dead);
+    await_segment(&alive);
+    kill(dead.pid[0], SIGKILL);
+    cr_expect_eq(job_wait(&dead, 0), -SIGKILL);
+    cr_expect(job_has_segment(&dead), "nothing to remove");
+    snprintf(name, sizeof name, "/ingot-%llx", (unsigned long long)dead.session + 2);
+    cr_assert_eq(segment_create(&next, name, 1), ST_OK, "%s", status_text());
+    segment_unlink(name);
+    segment_unmap(&next);
+#ifdef __linux__
+    cr_expect(!job_has_segment(&dead), "the name that a dead process left is there");
+#endif
+    await_segment(&alive); /* a living process has its name, or makes it again */
+    job_start(&alive, 1, nothing);
+    cr_expect_eq(job_wait(&alive, 0), 0);
+    cr_expect_eq(job_wait(&alive, 1), 0);
+    snprintf(name, sizeof name, "/ingot-%llx", (unsigned long long)dead.session);
+    segment_unlink(name);
+}
+
 Test(forked, session_used_twice_is_refused)
 {
     struct job job;
@@ -183,10 +213,12 @@ Test(forked, session_used_twice_is_refused)
     job_init(&job, 2, 100);
     struct coll_config cfg = job_config(&job, 0);
     snprintf(name, sizeof name, "/ingot-%llx", (unsigned long long)job.session);
-    cr_assert_geq(shm_open(name, O_CREAT | O_RDWR, 0600), 0);
+    struct segment others;
+    cr_assert_eq(segment_create(&others, name, 1), ST_OK);
     cr_expect_eq(coll_open(&c, "shm", &cfg), ST_BUSY);
     cr_expect(job_has_segment(&job), "another job's segment was taken away");
-    shm_unlink(name);
+    segment_unlink(name);
+    segment_unmap(&others);
 }
 
 static int other_size(struct coll *c, struct backend *be)
