@@ -168,6 +168,9 @@ void expr_pool_destroy(struct expr_pool *p)
     free(p->words);
     free(p->table);
     free(p->rows);
+    for (uint32_t i = 0; i < p->n_lengths; i++)
+        free(p->lengths[i].dist);
+    free(p->lengths);
     free(p);
 }
 

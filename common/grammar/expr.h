@@ -117,12 +117,12 @@ const uint8_t *expr_classes(const struct expr_pool *p); /* [256] class of each b
 /* The texts that remain behind a byte of that class. */
 uint32_t expr_derive(struct expr_pool *p, uint32_t e, uint32_t class_id);
 
-/* Is there no text at all in e?  Explores at most max_states expressions; ST_RANGE: that does not decide.  What was
- * found is kept until expr_trim. */
+/* Is there no text at all in e?  Explores at most max_states expressions; ST_RANGE: that does not decide.  The states of a
+ * pattern whose characters are counted too are those of the pattern (expr_lengths.h).  What was found is kept. */
 MUST_CHECK enum status expr_explore(struct expr_pool *p, uint32_t e, uint32_t max_states,
                                     bool *empty);
 /* The same from what expr_explore found for e or for an expression that e was derived from. */
-bool expr_known_empty(const struct expr_pool *p, uint32_t e);
+bool expr_known_empty(struct expr_pool *p, uint32_t e);
 
 /* Is the pool so full that it should be trimmed before more is derived? */
 bool expr_nearly_full(const struct expr_pool *p);

@@ -1,6 +1,4 @@
-/* Byte classes, derivatives, and which expressions are empty. */
-#include <assert.h>
-
+/* Byte classes and derivatives. */
 #include "common/grammar/expr_impl.h"
 #include "common/grammar/growing.h"
 
@@ -221,86 +219,6 @@ void expr_shrink(struct expr_pool *p)
 size_t expr_pool_bytes(const struct expr_pool *p)
 {
     return p->cap_nodes * sizeof *p->nodes + p->n_table * sizeof *p->table +
-           ((size_t)p->cap_words + p->cap_rows) * sizeof *p->words;
-}
-
-/* ---- emptiness ---- */
-
-/* The expressions that can be reached from the first one, and their transitions backwards. */
-struct search {
-    struct expr_pool *p;
-    uint32_t *list, n_list, cap_list; /* expressions, in the order in which they were found */
-    uint32_t *from, n_from, cap_from; /* pairs (expression, one of its derivatives) */
-};
-
-static enum status search_all(struct search *s, uint32_t e, uint32_t max)
-{
-    struct expr_pool *p = s->p;
-    TRY(GROW(&s->list, &s->cap_list, 1, max, "the states of a pattern"));
-    s->list[s->n_list++] = e;
-    p->nodes[e].explored = true;
-    for (uint32_t i = 0; i < s->n_list; i++)
-        for (uint32_t c = 0; c < p->n_classes; c++) {
-            uint32_t d = expr_derive(p, s->list[i], c);
-            TRY(p->status);
-            if (d == EXPR_NONE)
-                continue;
-            size_t pairs = (size_t)max * 512;
-            TRY(GROW(&s->from, &s->cap_from, (size_t)s->n_from + 2, pairs,
-                     "the transitions of a pattern"));
-            s->from[s->n_from++] = s->list[i];
-            s->from[s->n_from++] = d;
-            if (p->nodes[d].explored)
-                continue;
-            TRY(GROW(&s->list, &s->cap_list, (size_t)s->n_list + 1, max,
-                     "the states of a pattern"));
-            s->list[s->n_list++] = d;
-            p->nodes[d].explored = true;
-        }
-    return ST_OK;
-}
-
-/* Marks as empty what does not lead to a nullable expression: sweeps the transitions from the last to the first until
- * nothing changes. */
-static void mark_empty(struct search *s)
-{
-    struct expr_pool *p = s->p;
-    bool changed = true;
-    for (uint32_t i = 0; i < s->n_list; i++)
-        p->nodes[s->list[i]].empty = !p->nodes[s->list[i]].nullable;
-    while (changed && work_check(p->work) == ST_OK) {
-        changed = false;
-        work_spend(p->work, s->n_from / 4);
-        for (uint32_t i = s->n_from; i > 0; i -= 2) {
-            struct expr_node *to = &p->nodes[s->from[i - 1]], *at = &p->nodes[s->from[i - 2]];
-            if (!at->empty || to->empty)
-                continue;
-            at->empty = false;
-            changed = true;
-        }
-    }
-}
-
-enum status expr_explore(struct expr_pool *p, uint32_t e, uint32_t max_states, bool *empty)
-{
-    struct search s = {.p = p};
-    enum status st = p->status;
-    if (st == ST_OK && !p->nodes[e].explored) {
-        st = search_all(&s, e, max_states);
-        if (st == ST_OK)
-            mark_empty(&s);
-        if (st == ST_OK)
-            st = work_check(p->work);
-        free(s.list);
-        free(s.from);
-        p->base_nodes = p->n_nodes;
-        p->base_words = p->n_words;
-    }
-    *empty = p->nodes[e].empty;
-    return st;
-}
-
-bool expr_known_empty(const struct expr_pool *p, uint32_t e)
-{
-    return e == EXPR_NONE || p->nodes[e].empty;
+           ((size_t)p->cap_words + p->cap_rows) * sizeof *p->words +
+           p->cap_lengths * sizeof *p->lengths + p->lengths_bytes;
 }

@@ -1,4 +1,4 @@
-/* The pool of expressions, for expr.c and expr_derive.c only. */
+/* The pool of expressions, for expr*.c only. */
 #ifndef COMMON_GRAMMAR_EXPR_IMPL_H
 #define COMMON_GRAMMAR_EXPR_IMPL_H
 
@@ -21,7 +21,17 @@ struct expr_node {
     uint32_t row;            /* of transitions, 0: none yet */
     uint8_t kind;
     bool nullable, has_and;
-    bool explored, empty; /* what expr_explore found */
+    bool explored, known, empty; /* what expr_explore found, or expr_known_empty from it */
+    bool is_rest;                /* of a character (expr_lengths.c) */
+    uint32_t lengths;            /* 1 + index of the pool's lengths, 0: none */
+    uint32_t lengths_at;         /* state of these */
+};
+
+/* Numbers of characters (expr_lengths.h) for the states of one automaton: dist[k * n + i], for k < start + period, is the least d such that state i can reach its
+ * end with k + d characters, UINT32_MAX: with no number from k on.  k from start on repeat with the period. */
+struct expr_lengths {
+    uint32_t *dist;
+    uint32_t n, start, period;
 };
 
 struct expr_pool {
@@ -34,6 +44,9 @@ struct expr_pool {
     uint32_t cap_nodes, cap_words, cap_rows;
     uint32_t base_nodes, base_words; /* what expr_trim keeps */
     uint32_t kept[EXPR_N_KEPT];      /* EXPR_NONE: not made yet */
+    struct expr_lengths *lengths;
+    uint32_t n_lengths, cap_lengths;
+    size_t lengths_bytes;
     uint32_t n_classes;
     uint8_t classes[256];
     uint8_t first_of[256];     /* a byte of each class */

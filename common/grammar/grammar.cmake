@@ -4,6 +4,8 @@ add_library(ingot_grammar STATIC
   grammar/charset.c
   grammar/expr.c
   grammar/expr_derive.c
+  grammar/expr_empty.c
+  grammar/expr_lengths.c
   grammar/gbnf.c
   grammar/gbnf_fold.c
   grammar/gbnf_parse.c

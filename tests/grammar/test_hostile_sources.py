@@ -66,7 +66,7 @@ SCHEMAS = {
     "enum and pattern": ({"enum": ["value%d" % i for i in range(60000)], "pattern": "^(a|b|v).*[0-9]+$"}, None),
     "counted pattern": ({"type": "string", "pattern": "^(?:(?:a|b|ab){1,1000}c){1,1000}$"}, None),
     "patterns together": ({"type": "string", "allOf": [{"pattern": "^(a|b)*a(a|b){%d}$" % i} for i in range(12, 20)]}, STEPS),
-    "pattern and length": ({"type": "string", "pattern": "(a|b)*a(a|b){15}", "minLength": 5000, "maxLength": 10000}, STEPS),
+    "pattern and length": ({"type": "string", "pattern": "(a|b)*a(a|b){15}", "minLength": 5000, "maxLength": 10000}, "too large"),
     "1000 patterns and lengths": ({"type": "object", "properties": {
         "p%d" % i: {"type": "string", "pattern": "a%d(a|b)*c" % i, "maxLength": 20000 + i} for i in range(1000)}}, STEPS),
     "5000 patterns": ({"type": "object", "properties": {
