@@ -124,6 +124,10 @@ MUST_CHECK enum status expr_explore(struct expr_pool *p, uint32_t e, uint32_t ma
 /* The same from what expr_explore found for e or for an expression that e was derived from. */
 bool expr_known_empty(struct expr_pool *p, uint32_t e);
 
+/* An expression of whose texts the same beginnings of up to `most` bytes are known, and which are texts themselves; equal
+ * for many e that differ by a number of characters that is still far.  Often e. */
+uint32_t expr_far(struct expr_pool *p, uint32_t e, uint32_t most);
+
 /* Is the pool so full that it should be trimmed before more is derived? */
 bool expr_nearly_full(const struct expr_pool *p);
 /* Drops all that was derived since the freeze, except what expr_explore made, and a noted failure. */

@@ -161,3 +161,14 @@ bool expr_known_empty(struct expr_pool *p, uint32_t e)
     }
     return p->nodes[e].empty;
 }
+
+uint32_t expr_far(struct expr_pool *p, uint32_t e, uint32_t most)
+{
+    if (!p->nodes[e].has_and)
+        return e;
+    if (p->nodes[e].kind == EK_CONCAT) {
+        uint32_t a = expr_operands(p, e)[0], b = expr_operands(p, e)[1];
+        return expr_concat(p, expr_far(p, a, most), b);
+    }
+    return p->nodes[e].kind == EK_AND && !p->nodes[e].explored ? lengths_far(p, e, most) : e;
+}

@@ -32,6 +32,7 @@ struct expr_node {
 struct expr_lengths {
     uint32_t *dist;
     uint32_t n, start, period;
+    uint32_t most; /* the greatest dist that is a number */
 };
 
 struct expr_pool {

@@ -252,7 +252,7 @@ static enum status keep(struct numbers *m, uint32_t start, uint32_t period)
     uint32_t n = m->n_states, rows = start + period;
     TRY(GROW(&p->lengths, &p->cap_lengths, (size_t)p->n_lengths + 1, MAX_SETS,
              "the lengths of a grammar's patterns"));
-    uint32_t *dist = malloc((size_t)rows * n * sizeof *dist);
+    uint32_t most = 0, *dist = malloc((size_t)rows * n * sizeof *dist);
     if (!dist)
         FAIL(ST_NOMEM, "no memory for the lengths of a pattern");
     for (uint32_t i = 0; i < n; i++) {
@@ -263,9 +263,11 @@ static enum status keep(struct numbers *m, uint32_t start, uint32_t period)
                 next = k;
             if (k < rows)
                 dist[(size_t)k * n + i] = next == UINT32_MAX ? next : next - k;
+            if (k < rows && next != UINT32_MAX && next - k > most)
+                most = next - k;
         }
     }
-    p->lengths[p->n_lengths++] = (struct expr_lengths){dist, n, start, period};
+    p->lengths[p->n_lengths++] = (struct expr_lengths){dist, n, start, period, most};
     p->lengths_bytes += (size_t)rows * n * sizeof *dist;
     work_spend(p->work, (size_t)rows * n / 8);
     for (uint32_t i = 0; i < n; i++) {
@@ -341,19 +343,51 @@ static bool none_of(const struct expr_lengths *l, uint32_t i, uint32_t lo, uint3
     return dist == UINT32_MAX || (hi != EXPR_NO_LIMIT && dist > hi - lo);
 }
 
+/* Of an AND: an operand that counts with bounds, and the lengths without these bounds.  NULL: there is none. */
+static const struct expr_lengths *lengths_of(struct expr_pool *p, uint32_t e, uint32_t *which,
+                                             struct counted *c, uint32_t *at)
+{
+    for (uint32_t i = 0; i < p->nodes[e].n_words && p->nodes[e].n_words <= MAX_OPERANDS; i++) {
+        if (!counts(p, expr_operands(p, e)[i], c) || !bounded(*c))
+            continue;
+        uint32_t both = expr_and2(p, others(p, e, i), limits(p, *c, 0, EXPR_NO_LIMIT));
+        const struct expr_node *n = &p->nodes[both];
+        if (n->lengths == NO_LENGTHS)
+            continue;
+        *which = i;
+        *at = n->lengths_at;
+        return &p->lengths[n->lengths - 1];
+    }
+    return NULL;
+}
+
 bool lengths_empty(struct expr_pool *p, uint32_t e)
 {
-    const struct expr_node *free = &p->nodes[e];
-    if (free->lengths != NO_LENGTHS) /* the bounds are behind it */
-        return none_of(&p->lengths[free->lengths - 1], free->lengths_at, 0, EXPR_NO_LIMIT);
-    for (uint32_t i = 0; i < p->nodes[e].n_words && p->nodes[e].n_words <= MAX_OPERANDS; i++) {
-        struct counted c;
-        if (!counts(p, expr_operands(p, e)[i], &c) || !bounded(c))
-            continue;
-        uint32_t both = expr_and2(p, others(p, e, i), limits(p, c, 0, EXPR_NO_LIMIT));
-        const struct expr_node *n = &p->nodes[both];
-        if (n->lengths != NO_LENGTHS)
-            return none_of(&p->lengths[n->lengths - 1], n->lengths_at, c.lo, c.hi);
-    }
-    return false;
+    const struct expr_node *n = &p->nodes[e];
+    struct counted c;
+    uint32_t which, at;
+    if (n->lengths != NO_LENGTHS) /* the bounds are behind it */
+        return none_of(&p->lengths[n->lengths - 1], n->lengths_at, 0, EXPR_NO_LIMIT);
+    const struct expr_lengths *l = lengths_of(p, e, &which, &c, &at);
+    return l && none_of(l, at, c.lo, c.hi);
+}
+
+uint32_t lengths_far(struct expr_pool *p, uint32_t e, uint32_t most)
+{
+    struct counted c;
+    uint32_t which, at;
+    const struct expr_lengths *l = lengths_of(p, e, &which, &c, &at);
+    if (!l)
+        return e;
+    uint64_t later = (uint64_t)(c.lo > most ? c.lo : most) + l->most;
+    uint32_t hi = c.hi, lo = c.lo, first = l->start + most + 1;
+    if (hi != EXPR_NO_LIMIT && hi >= later) /* whatever the end is, it comes before the bound */
+        hi = EXPR_NO_LIMIT;
+    if (lo > first) /* the numbers repeat from start on */
+        lo = first + (lo - first) % l->period;
+    if (hi != EXPR_NO_LIMIT)
+        hi -= c.lo - lo;
+    if (hi == c.hi && lo == c.lo)
+        return e;
+    return expr_and2(p, others(p, e, which), limits(p, c, lo, hi));
 }

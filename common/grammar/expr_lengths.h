@@ -23,4 +23,7 @@ MUST_CHECK enum status lengths_find(struct expr_pool *p, uint32_t e,
 /* Is e, an AND that was derived from what lengths_find has seen, empty?  false also when it was not. */
 bool lengths_empty(struct expr_pool *p, uint32_t e);
 
+/* For such an AND: one that goes on with the same texts of up to `most` bytes, equal for many numbers of characters; or e. */
+uint32_t lengths_far(struct expr_pool *p, uint32_t e, uint32_t most);
+
 #endif

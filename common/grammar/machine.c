@@ -533,6 +533,26 @@ const struct machine_pair *machine_pairs(const struct machine *m, uint32_t state
     return *n ? m->pairs + m->states[state].pairs : NULL;
 }
 
+uint32_t machine_far(struct machine *m, uint32_t state, uint32_t most)
+{
+    const struct state s = m->states[state];
+    bool same = true;
+    if (state == MACHINE_DEAD)
+        return state;
+    begin_state(m);
+    m->accepts = s.accepts;
+    for (uint32_t i = 0; i < s.n_pairs && !m->full; i++) {
+        struct machine_pair p = m->pairs[s.pairs + i];
+        uint32_t e = expr_far(m->rules->pool, p.expr, most);
+        same = same && e == p.expr;
+        add_pair(m, e, p.stacks);
+    }
+    if (same)
+        return state;
+    uint32_t far = end_state(m);
+    return m->full || m->too_large ? state : far;
+}
+
 struct expr_pool *machine_exprs(const struct machine *m)
 {
     return m->rules->pool;

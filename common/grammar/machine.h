@@ -53,6 +53,10 @@ const struct machine_pair *machine_pairs(const struct machine *m, uint32_t state
 struct expr_pool *machine_exprs(const struct machine *m);
 uint32_t machine_n_states(const struct machine *m);
 
+/* A state in which the same texts of up to `most` bytes may follow, and end: equal for many states that differ by a number of
+ * characters that is still far.  Often the same one. */
+uint32_t machine_far(struct machine *m, uint32_t state, uint32_t most);
+
 /* The transitions of a state by class of byte (expr_classes): MACHINE_UNKNOWN until machine_next has been asked.  One that
  * took more than MACHINE_LIGHT steps to make has the bit MACHINE_HEAVY besides. */
 #define MACHINE_UNKNOWN UINT32_MAX

@@ -211,6 +211,7 @@ const uint32_t *mask_of(struct mask_cache *c, struct machine *m, const struct to
 {
     if (c->generation != machine_generation(m))
         forget(c, m);
+    state = machine_far(m, state, trie->most_bytes);
     *hit = state < c->cap_states && c->slot_of[state];
     c->work = 0;
     if (*hit)

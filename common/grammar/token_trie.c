@@ -101,6 +101,7 @@ static enum status copy_bytes(struct token_trie *t, const uint8_t *const *bytes,
         if (n[i] > TRIE_MAX_TOKEN_BYTES)
             FAIL(ST_RANGE, "token %u has %u bytes, more than %d", i, n[i], TRIE_MAX_TOKEN_BYTES);
         all += n[i];
+        t->most_bytes = n[i] > t->most_bytes ? n[i] : t->most_bytes;
     }
     if (all > UINT32_MAX / 2)
         FAIL(ST_RANGE, "a vocabulary of %zu bytes", all);

@@ -37,6 +37,7 @@ struct token_trie {
     uint32_t
         n_tokens; /* ids of the vocabulary: rows of logits; those beyond the tokenizer have no bytes */
     uint32_t n_words;    /* of a mask: ceil(n_tokens / 32) */
+    uint32_t most_bytes; /* of one token */
     uint8_t *bytes;      /* of all tokens */
     uint32_t *off;       /* [n_tokens + 1] */
     int32_t *same;       /* [n_tokens] the next token with the same bytes, -1: none */

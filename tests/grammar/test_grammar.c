@@ -400,6 +400,37 @@ Test(grammar, masks_are_what_matchers_take)
     }
 }
 
+/* Far from its bounds a counted pattern has the masks of its states, whatever the number of characters. */
+Test(grammar, masks_far_from_a_bound_are_kept)
+{
+    static const uint8_t *const bytes[] = {(const uint8_t *)"\"", (const uint8_t *)"a",
+                                           (const uint8_t *)"aaaa", (const uint8_t *)"b"};
+    static const uint32_t n[] = {1, 1, 4, 1};
+    struct grammar *g =
+        compile(GRAMMAR_JSON_SCHEMA,
+                "{\"type\":\"string\",\"pattern\":\"^a+$\",\"minLength\":500,\"maxLength\":1000}");
+    struct token_trie *trie;
+    struct matcher *m;
+    cr_assert_eq(token_trie_create(&trie, bytes, n, 4), ST_OK);
+    cr_assert_eq(matcher_create(&m, g), ST_OK);
+    uint32_t made = 0;
+    for (uint32_t i = 0; i <= 1000; i++) {
+        uint32_t mask = 0, n_allowed;
+        int32_t only;
+        bool ok, cached;
+        cr_assert_eq(matcher_consume(m, i ? "a" : "\"", 1, &ok), ST_OK);
+        cr_assert(ok);
+        cr_assert_eq(matcher_mask(m, trie, &mask, &n_allowed, &only, &cached), ST_OK);
+        uint32_t want = (i >= 500 ? 1U : 0) | (i < 1000 ? 2U : 0) | (i <= 996 ? 4U : 0);
+        cr_expect_eq(mask, want, "%u characters: %x", i, mask);
+        made += !cached;
+    }
+    cr_expect_lt(made, 40, "%u masks", made);
+    matcher_destroy(m);
+    token_trie_destroy(trie);
+    grammar_destroy(g);
+}
+
 /* Nesting beyond the bound is refused, not followed. */
 Test(grammar, depth_is_bounded)
 {

@@ -199,6 +199,44 @@ def random_patterns_with_bounds():
     assert count["empty"] > 30 and count["taken"] > 300 and count["dear"] < 10, count
 
 
+TOKENS = [bytes([b]) for b in range(256)] + [t.encode() for t in ("aa", "ab", "ba", "aaab", "bbbbbbb", "éé", "aé", "\\n", "\\n\\n", '"', 'a"',
+                                                                    'bb"', 'é"', "zz", "azbz")] + [b"a\xc3", b"\xa9b", b"\xa9\""]
+
+
+@tap.case
+def masks_of_patterns_with_bounds():
+    """A mask has a token exactly when its bytes are taken, far from the bounds and near them."""
+    rng, probe, n = random.Random(5), Probe(), 0
+    probe.vocabulary(TOKENS)
+    bounds_of = (0, 40), (20, None), (20, 20), (15, 60), (0, 12), (33, 37), (7, None)
+    cases = [(p, b) for p in ("^(?:aaaaa)*$", "^(?:aab)*$", "^(?:(?:aaaaa)*|b(?:aaaaa)*)$")
+             for b in ((40, 40), (41, 41), (42, 43), (36, 36), (40, None), (41, 50))]
+    cases += [(f"^{text_of(('times', draw(rng, 2), 0, None))}$", rng.choice(bounds_of)) for _ in range(50)]
+    for pattern, (least, most) in cases:
+        bounds = {"minLength": least} | ({} if most is None else {"maxLength": most})
+        try:
+            probe.compile("schema", json.dumps({"type": "string", "pattern": pattern, **bounds}))
+        except Refused:
+            continue
+        probe.reset()
+        assert probe.consume(b'"')[0]
+        for _ in range(40):
+            mask, _ = probe.mask()
+            allowed = []
+            for t, token in enumerate(TOKENS):
+                taken = probe.consume(token)[0]
+                assert taken == bool(mask >> t & 1), (pattern, least, most, token, taken)
+                if taken:
+                    probe.rollback(len(token))
+                    allowed.append(token)
+            inside = [t for t in allowed if not t.endswith(b'"')]
+            if not inside:
+                break
+            assert probe.consume(rng.choice(inside))[0]
+            n += 1
+    assert n > 400, n
+
+
 @tap.case
 def gaps_between_the_lengths():
     """Lengths that are multiples of 3 and 5: no text of 31, 44 and so on."""
