@@ -184,7 +184,6 @@ const struct arch archs_of_experts[] = {
      .nope = NOPE_LISTED,
      .window = WINDOW_CHUNK,
      .experts = EXPERTS_STEP,
-     .read_only = true,
      .default_theta = 500000,
      .default_eps = 1e-5,
      .default_d_head = 128},

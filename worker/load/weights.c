@@ -245,7 +245,7 @@ static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loade
     p->bias = t.data + stored_row(&from, 0) * size;
     p->bias_dtype = t.dtype;
     *n_bytes += (size_t)rows.n * size;
-    if (from.n == 1 && from.step == 1)
+    if (stored_in_order(&from))
         return ST_OK;
     struct weight_part one = {.rows = rows.n, .row_bytes = size, .data = p->bias};
     TRY(copy_rows(copies, t.data, &from, &one));
@@ -487,7 +487,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     p->dtype = t.dtype;
     p->rows = rows.n;
     *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
-    if (from.n > 1 || from.step != 1)
+    if (!stored_in_order(&from))
         TRY(copy_rows(copies, t.data, &from, p));
     if (t.dtype != DT_E4M3)
         return ST_OK;
