@@ -66,7 +66,7 @@ enum status config_quant_read(struct model_config *mc, const cJSON *outer, const
     if (!method)
         return ST_OK;
     bool transposed = mc->n_experts && mc->arch->tensor[TN_EXPERT_DOWN].fused == TRANSPOSED;
-    if (transposed)
+    if (transposed && strcmp(method->name, "fbgemm_fp8") != 0)
         FAIL(ST_UNSUPPORTED,
              "quantization_config: experts of %s with weights of the method \"%s\" are not "
              "supported",

@@ -150,6 +150,7 @@ const char *const golden_names[] = {
     "llama4-layers-bf16",
     "llama4-plain-bf16",
     "llama4-dense",
+    "llama4-fp8", /* of make_fp8.py */
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",
