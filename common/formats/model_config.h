@@ -573,6 +573,9 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 /* NULL when it is not known.  The class without a head (Qwen3Model) is that of the one with it, and
  * an encoder's classes with heads (BertForMaskedLM) are that of the one without. */
 const struct arch *arch_find(const char *name);
+/* The same architecture with a tensor for each matrix of each expert, where folders have them so beside the stacks of a's
+ * tensors (Llama 4); NULL: a has no such form. */
+const struct arch *arch_split_experts(const struct arch *a);
 const struct arch *arch_of_type(const char *model_type);
 /* A multi-modal one, of which the text part is served. */
 bool arch_is_wrapper(const char *name);

@@ -50,7 +50,9 @@ ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.
                                                      "linear_attn.in_proj_a", "linear_attn.in_proj_b"]),
         # FBGEMM's: experts [E, in, out] with a scale for each column, beside the matrices of attention in float
         ("llama4-fp8", LLAMA4, "channel", ["lm_head", "router", *(f"self_attn.{p}_proj" for p in "qkvo"),
-                                           *(f"shared_expert.{p}_proj" for p in ("gate", "up", "down"))])]
+                                           *(f"shared_expert.{p}_proj" for p in ("gate", "up", "down"))]),
+        # compressed-tensors': a tensor for each expert's matrix
+        ("llama4-fp8-split", LLAMA4 | {"hidden_size": 40, "intermediate_size": 136}, "channel", ["lm_head", "router"])]
 
 
 def spread(scale, shape, block):
@@ -106,7 +108,8 @@ def make(name, config, block, kept, seed):
     (ml if llama4 else mf).make(row, seed)
     stored, values, other = {}, {}, {}
     drawn = load_file(directory / "model.safetensors")
-    for key, w in (drawn if llama4 else single(drawn)).items():
+    divided = name.endswith("split")
+    for key, w in (ml.split(drawn) if divided else drawn if llama4 else single(drawn)).items():
         module = key.removesuffix(".weight")
         if w.dim() == 3:
             w = w * (0.5 + torch.arange(w.shape[2]) / w.shape[2]) * (1 + torch.arange(len(w)) / 4)[:, None, None]
@@ -127,6 +130,8 @@ def make(name, config, block, kept, seed):
         other[key] = q.float() * spread(turned, w.shape, block)
     logits = {}
     for what, tensors in (("other", other), ("values", values)):
+        if divided:
+            tensors = ml.joined(tensors)
         if name.startswith("qwen35moe"):
             tensors = joined(tensors, config["num_experts"])
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
@@ -146,7 +151,13 @@ def make(name, config, block, kept, seed):
              "modules_to_not_convert": kept}
     if block == BLOCK:
         quant["weight_block_size"] = block
-    if llama4:
+    if divided:
+        quant = {"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": kept, "config_groups": {
+            "group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel",
+                                                           "symmetric": True, "dynamic": False},
+                        "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True,
+                                              "dynamic": True}}}}
+    elif llama4:
         quant = {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0, "modules_to_not_convert": kept}
     (directory / "config.json").write_text(json.dumps(config | {"quantization_config": quant}, indent=2) + "\n")
     save_file(stored, directory / "model.safetensors", metadata={"format": "pt"})

@@ -47,7 +47,7 @@ static const struct bad {
      "experts.down_proj_scale\":{\"dtype\":\"I32\"", 0, ST_UNSUPPORTED,
      "experts.down_proj_scale: scales of type I32"},
     {"llama4-fp8", NULL, 0, "\"shape\":[5,136,1]", "\"shape\":[5,68,2 ]", 0, ST_FORMAT,
-     "are not the scales of the columns of [5, 24, 136]"},
+     "are not the scales of the columns of [5,24,136]"},
     /* GPTQ */
     {"llama-gptq", LAYER "mlp.down_proj.scales", 2 * 3, NULL, "\0\x7c", 2, ST_FORMAT,
      "mlp.down_proj.scales: the scale of row 3, group 0 is not finite"},

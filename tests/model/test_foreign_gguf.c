@@ -280,6 +280,8 @@ static const char *why_not(const char *name)
         {"qwen3next-fp8-block", "weights of the method fp8 are not converted"},
         {"qwen35moe-fp8-block", "weights of the method fp8 are not converted"},
         {"llama4-fp8", "weights of the method fp8 are not converted"},
+        {"llama4-fp8-split", "weights of the method fp8 are not converted"},
+        {"llama4-int4-order", "weights of packed integers are not converted"},
         {"llama-gptq", "weights of packed integers are not converted"},
         {"llama-gptq-zeros", "weights of packed integers are not converted"},
         {"llama-gptq-v2", "weights of packed integers are not converted"},
