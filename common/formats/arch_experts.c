@@ -68,27 +68,46 @@ static const struct tensor_rule gptoss_tensors[TN_N] = {
 
 #define FEED L "feed_forward."
 
+#define LLAMA4_TENSORS                                                                             \
+    OUTER_TENSORS, SPLIT_QKV, FFN_NORM,                                                            \
+        [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},          \
+        [TN_GATE] = {FEED "gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},                  \
+        [TN_UP] = {FEED "up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},                      \
+        [TN_DOWN] = {FEED "down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},                  \
+        [TN_ROUTER] = {FEED "router.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},               \
+        [TN_SHARED_GATE] = {FEED "shared_expert.gate_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN, \
+                            FUSED_NO},                                                             \
+        [TN_SHARED_UP] = {FEED "shared_expert.up_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN,     \
+                          FUSED_NO},                                                               \
+        [TN_SHARED_DOWN] = {FEED "shared_expert.down_proj.weight", NULL, AX_HIDDEN, AX_SHARED_FFN, \
+                            FUSED_NO}
+
 static const struct tensor_rule llama4_tensors[TN_N] = {
-    OUTER_TENSORS,
-    SPLIT_QKV,
-    FFN_NORM,
-    [TN_ATTN_NORM] = {L "input_layernorm.weight", NULL, AX_ONE, AX_HIDDEN, FUSED_NO},
-    [TN_GATE] = {FEED "gate_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_UP] = {FEED "up_proj.weight", NULL, AX_FFN, AX_HIDDEN, FUSED_NO},
-    [TN_DOWN] = {FEED "down_proj.weight", NULL, AX_HIDDEN, AX_FFN, FUSED_NO},
-    [TN_ROUTER] = {FEED "router.weight", NULL, AX_EXPERTS, AX_HIDDEN, FUSED_NO},
+    LLAMA4_TENSORS,
     [TN_EXPERT_GATE] = {FEED "experts.gate_up_proj", NULL, AX_EXPERT_FFN, AX_HIDDEN,
                         TRANSPOSED_GATE_UP},
     [TN_EXPERT_UP] = {FEED "experts.gate_up_proj", NULL, AX_EXPERT_FFN, AX_HIDDEN,
                       TRANSPOSED_GATE_UP},
     [TN_EXPERT_DOWN] = {FEED "experts.down_proj", NULL, AX_HIDDEN, AX_EXPERT_FFN, TRANSPOSED},
-    [TN_SHARED_GATE] = {FEED "shared_expert.gate_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN,
+};
+
+/* As compressed-tensors' folders have them. */
+static const struct tensor_rule llama4_split_tensors[TN_N] = {
+    LLAMA4_TENSORS,
+    [TN_EXPERT_GATE] = {FEED "experts.@.gate_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN,
                         FUSED_NO},
-    [TN_SHARED_UP] = {FEED "shared_expert.up_proj.weight", NULL, AX_SHARED_FFN, AX_HIDDEN,
-                      FUSED_NO},
-    [TN_SHARED_DOWN] = {FEED "shared_expert.down_proj.weight", NULL, AX_HIDDEN, AX_SHARED_FFN,
+    [TN_EXPERT_UP] = {FEED "experts.@.up_proj.weight", NULL, AX_EXPERT_FFN, AX_HIDDEN, FUSED_NO},
+    [TN_EXPERT_DOWN] = {FEED "experts.@.down_proj.weight", NULL, AX_HIDDEN, AX_EXPERT_FFN,
                         FUSED_NO},
 };
+
+#define LLAMA4(TENSORS)                                                                            \
+    .name = "Llama4ForCausalLM", .model_type = "llama4_text", .other_type = "llama4",              \
+    .tensor = TENSORS, .qk_norm = true, .qk_norm_option = true, .unit_qk_norm = true,              \
+    .bias_option = true, .interleaved = true, .nope = NOPE_LISTED, .window = WINDOW_CHUNK,         \
+    .experts = EXPERTS_STEP, .default_theta = 500000, .default_eps = 1e-5, .default_d_head = 128
+
+static const struct arch llama4_split = {LLAMA4(llama4_split_tensors)};
 
 const struct arch archs_of_experts[] = {
     {.name = "Qwen2MoeForCausalLM",
@@ -172,22 +191,7 @@ const struct arch archs_of_experts[] = {
      .bias_option = true,
      .experts = EXPERTS_OLMO,
      .default_eps = 1e-5},
-    {.name = "Llama4ForCausalLM",
-     .model_type = "llama4_text",
-     .other_type = "llama4",
-     .tensor = llama4_tensors,
-     .qk_norm = true,
-     .qk_norm_option = true,
-     .unit_qk_norm = true,
-     .bias_option = true,
-     .interleaved = true,
-     .nope = NOPE_LISTED,
-     .window = WINDOW_CHUNK,
-     .experts = EXPERTS_STEP,
-     .read_only = true,
-     .default_theta = 500000,
-     .default_eps = 1e-5,
-     .default_d_head = 128},
+    {LLAMA4(llama4_tensors)},
     {.name = "GptOssForCausalLM",
      .model_type = "gpt_oss",
      .tensor = gptoss_tensors,
@@ -205,3 +209,8 @@ const struct arch archs_of_experts[] = {
      .default_d_head = 64},
 };
 const size_t n_archs_of_experts = ARRAY_LEN(archs_of_experts);
+
+const struct arch *arch_split_experts(const struct arch *a)
+{
+    return a->tensor == llama4_tensors ? &llama4_split : NULL;
+}

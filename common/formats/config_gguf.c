@@ -502,11 +502,12 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
                        : mc->global_d_head ? mc->global_d_head
                                            : mc->d_head;
     TRY(meta_i32(m, "rope.dimension_count", 2, 1 << 16, &mc->rope.rot_dim));
-    if (mc->arch->mamba && mc->arch->multipliers && mc->rope.rot_dim < mc->d_head)
-        FAIL(ST_UNSUPPORTED,
-             "gguf: %s is %d, of heads of %d: files of Bamba have the rows of q and k in another "
-             "order than that needs",
-             meta_key(m, "rope.dimension_count").text, mc->rope.rot_dim, mc->d_head);
+    if (model_whole_pairs(mc)) {
+        mc->rope.interleaved = false;
+        if (mc->d_head % 2)
+            FAIL(ST_RANGE, "gguf: %s is %d, of heads of %d, which have no halves",
+                 meta_key(m, "rope.dimension_count").text, mc->rope.rot_dim, mc->d_head);
+    }
     TRY(meta_double(m, "rope.freq_base", 1.01, 1e12, &mc->rope.theta));
     mc->local_rope.rot_dim = mc->global_d_head ? mc->d_head : mc->rope.rot_dim;
     TRY(meta_i32(m, "rope.dimension_count_swa", 2, 1 << 16, &mc->local_rope.rot_dim));
@@ -519,16 +520,26 @@ static enum status read_rope(struct model_config *mc, const struct meta *m)
     return read_divisors(&mc->rope, m->g);
 }
 
+static bool layer_has(const struct gguf *g, int32_t layer, const char *tensor)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s", layer, tensor);
+    return gguf_find_tensor(g, name) != NULL;
+}
+
 static void read_biases(struct model_config *mc, const struct gguf *g)
 {
-    const char *q = mc->kv_rank                                 ? "blk.0.attn_kv_a_mqa.bias"
-                    : mc->arch->tensor[TN_Q].fused == FUSED_QKV ? "blk.0.attn_qkv.bias"
-                                                                : "blk.0.attn_q.bias";
-    mc->qkv_bias = mc->arch->qkv_bias || gguf_find_tensor(g, q) != NULL;
-    mc->o_bias = gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
-    mc->mlp_bias = gguf_find_tensor(g, "blk.0.ffn_up.bias") != NULL;
+    const char *q = mc->kv_rank                                 ? "attn_kv_a_mqa.bias"
+                    : mc->arch->tensor[TN_Q].fused == FUSED_QKV ? "attn_qkv.bias"
+                                                                : "attn_q.bias";
+    int32_t at = 0; /* the first layer with attention */
+    while (at < mc->n_layers - 1 && !model_attends(mc, at))
+        at++;
+    mc->qkv_bias = mc->arch->qkv_bias || layer_has(g, at, q);
+    mc->o_bias = layer_has(g, at, "attn_output.bias");
+    mc->mlp_bias = layer_has(g, 0, "ffn_up.bias");
     if (mc->arch->qk_norm_option)
-        mc->qk_norm = gguf_find_tensor(g, "blk.0.attn_q_norm.weight") != NULL;
+        mc->qk_norm = layer_has(g, at, "attn_q_norm.weight");
 }
 
 static enum status read_id(const struct model_config *mc, const struct gguf *g, const char *key,
@@ -624,7 +635,7 @@ enum status model_config_from_gguf(struct model_config *out, const struct gguf *
     TRY(read_scales(out, &m));
     TRY(read_rope(out, &m));
     if (out->arch->window == WINDOW_CHUNK)
-        config_gguf_chunks(out);
+        gguf_arch_chunks(out);
     if (out->arch->latent)
         TRY(config_gguf_latent_scale(out, &m));
     read_biases(out, g);

@@ -515,6 +515,7 @@ static const struct gguf_arch archs[] = {
       .mamba = true,
       .decay_value = true,
       .multipliers = true,
+      .whole_pairs = true,
       .experts = EXPERTS_OPTION},
      true},
     {{.name = "falcon-h1",
@@ -584,8 +585,7 @@ static const struct gguf_arch archs[] = {
       .unit_qk_norm = true,
       .nope = NOPE_LISTED,
       .window = WINDOW_CHUNK,
-      .experts = EXPERTS_STEP,
-      .read_only = true},
+      .experts = EXPERTS_STEP},
      true},
     {{.name = "gpt2",
       .model_type = "gpt2",
@@ -633,10 +633,11 @@ bool gguf_arch_interleaved(const struct arch *a)
     return ((const struct gguf_arch *)a)->interleaved; /* a is the member of one */
 }
 
-/* The weights of a token's experts are divided by their sum, but for qwen2moe and olmoe. */
+/* The weights of a token's experts are divided by their sum, but for qwen2moe, olmoe and llama4. */
 bool gguf_arch_renormalises(const struct arch *a)
 {
-    return (!a->shared_option || a->delta) && a->experts != EXPERTS_OLMO;
+    return (!a->shared_option || a->delta) && a->experts != EXPERTS_OLMO &&
+           a->experts != EXPERTS_STEP;
 }
 
 /* query_pre_attn_scalar is the head's size, but for the models of 27 billion weights, where it is D / Hq. */

@@ -76,7 +76,6 @@ enum status config_gguf_experts(struct model_config *mc, const struct meta *m)
     if (mc->arch->experts == EXPERTS_STEP) {
         mc->shared_ffn = mc->expert_ffn;
         mc->sigmoid_scores = true;
-        mc->renormalise = false;
     }
     if (mc->arch->expert_bias) { /* gpt-oss: the files do not say them */
         mc->glu_limit = 7;

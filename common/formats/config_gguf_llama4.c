@@ -1,7 +1,7 @@
 /* Llama 4 in GGUF files. */
 #include "common/formats/config_gguf_meta.h"
 
-void config_gguf_chunks(struct model_config *mc)
+void gguf_arch_chunks(struct model_config *mc)
 {
     enum { CHUNK = 8192, NO_NORM = 128 };
     mc->window = CHUNK;

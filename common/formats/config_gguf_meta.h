@@ -54,10 +54,7 @@ MUST_CHECK enum status config_gguf_streams(struct model_config *mc, const struct
 /* Heads of global layers; needs n_layers, n_q and windowed. */
 MUST_CHECK enum status config_gguf_global(struct model_config *mc, const struct meta *m);
 
-/* Llama 4: needs nope, rope and the experts; what llama.cpp takes for every file, which says none of it: chunks of 8,192
- * positions in the layers with RoPE, the factor on q in the others, and norms of q and k unless there are 128 experts. */
-void config_gguf_chunks(struct model_config *mc);
-/* interleave_moe_layer_step must agree with `sparse`. */
+/* Llama 4: interleave_moe_layer_step must agree with `sparse`. */
 MUST_CHECK enum status config_gguf_step(const struct model_config *mc, const struct meta *m);
 
 /* Granite 4, also under the architecture granite: without experts the shared one's width is that of the feed-forward. */

@@ -66,7 +66,10 @@ enum status config_quant_read(struct model_config *mc, const cJSON *outer, const
     if (!method)
         return ST_OK;
     bool transposed = mc->n_experts && mc->arch->tensor[TN_EXPERT_DOWN].fused == TRANSPOSED;
-    if (transposed)
+    bool compressed = strcmp(method->name, "compressed-tensors") == 0;
+    if (transposed && compressed && arch_split_experts(mc->arch))
+        mc->arch = arch_split_experts(mc->arch);
+    else if (transposed && strcmp(method->name, "fbgemm_fp8") != 0)
         FAIL(ST_UNSUPPORTED,
              "quantization_config: experts of %s with weights of the method \"%s\" are not "
              "supported",

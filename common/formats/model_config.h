@@ -331,6 +331,7 @@ struct arch {
     bool multipliers;    /* of embedding, attention, residual stream and logits */
     bool depth_scales;   /* "scale_emb", "scale_depth" / sqrt(L), "dim_model_base" / D */
     bool interleaved;    /* RoPE's pairs are (2i, 2i+1) */
+    bool whole_pairs;    /* of GGUF: see model_whole_pairs */
     bool o_without_bias; /* attention_bias: q, k and v alone */
     bool o_bias_option;  /* "attention_out_bias": o */
     bool attention_bias; /* when config.json has neither attention_bias nor use_bias */
@@ -353,7 +354,6 @@ struct arch {
     bool mlp_bias;        /* always */
     enum window_rule window;
     enum expert_rule experts;
-    bool read_only;             /* of GGUF: ingot quantize does not write it from a folder */
     double default_logit_scale; /* logit_factor: when config.json has no logit_scale */
     double default_partial;     /* partial_rotary: when config.json has no factor; 0: 1 */
     double default_theta;       /* when config.json has no rope_theta; 0: 10000 */
@@ -545,6 +545,9 @@ enum model_act gguf_arch_act(const struct arch *a, const struct model_config *mc
 bool gguf_arch_renormalises(const struct arch *a);
 /* The factors of MiniCPM3-4B, which llama.cpp takes for every file of minicpm3; needs the sizes. */
 void gguf_arch_depth_scales(struct model_config *mc);
+/* Llama 4: needs nope, rope and the experts; what llama.cpp takes for every file, which says none of it: chunks of 8,192
+ * positions in the layers with RoPE, the factor on q in the others, and norms of q and k unless there are 128 experts. */
+void gguf_arch_chunks(struct model_config *mc);
 
 /* quantization_config of config.json; called when the rest has been read. */
 struct cJSON;
@@ -570,6 +573,9 @@ MUST_CHECK enum status model_config_load(struct model_config *out, const char *p
 /* NULL when it is not known.  The class without a head (Qwen3Model) is that of the one with it, and
  * an encoder's classes with heads (BertForMaskedLM) are that of the one without. */
 const struct arch *arch_find(const char *name);
+/* The same architecture with a tensor for each matrix of each expert, where folders have them so beside the stacks of a's
+ * tensors (Llama 4); NULL: a has no such form. */
+const struct arch *arch_split_experts(const struct arch *a);
 const struct arch *arch_of_type(const char *model_type);
 /* A multi-modal one, of which the text part is served. */
 bool arch_is_wrapper(const char *name);
@@ -622,6 +628,9 @@ int32_t model_window(const struct model_config *mc, int32_t layer);
 int32_t model_chunk(const struct model_config *mc, int32_t layer);
 /* Has q in this layer the factor of its position, has the layer norms of q and k without weights? */
 bool model_scales_q(const struct model_config *mc, int32_t layer);
+/* RoPE rotates the first elements of a head, in halves, but the file has the rows of q and k as if it rotated whole heads
+ * in pairs of neighbours: rows i and i + d / 2 of a head are its rows 2i and 2i + 1 there (GGUF files of Bamba). */
+bool model_whole_pairs(const struct model_config *mc);
 bool model_unit_qk(const struct model_config *mc, int32_t layer);
 
 /* Growth of the attention's temperature with the stretch of the context (YaRN, Peng et al. 2023,

@@ -434,6 +434,11 @@ bool model_scales_q(const struct model_config *mc, int32_t layer)
     return mc->rope.q_beta != 0 && (mc->arch->window != WINDOW_CHUNK || mc->nope[layer]);
 }
 
+bool model_whole_pairs(const struct model_config *mc)
+{
+    return mc->arch->whole_pairs && mc->rope.rot_dim < mc->d_head;
+}
+
 bool model_unit_qk(const struct model_config *mc, int32_t layer)
 {
     return mc->arch->unit_qk_norm && mc->qk_norm && !mc->nope[layer];

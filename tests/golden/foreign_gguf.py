@@ -27,7 +27,8 @@ NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", 
          "gemma4-vision", "gemma4-inputs", "gemma4-inputs-bf16", "gemma4-moe", "gemma4-moe-bf16", "gemma3n",
          "gemma3n-vision-bf16", "olmo2", "olmoe", "qwen2moe",
          "seed-oss", "ernie45", "cohere", "cohere2", "glm4moe", "dots1", "minimax-m2", "granite-hybrid",
-         "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate", "nemotron-h", "nemotron-h-moe", "llama4-plain-bf16"]
+         "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate", "nemotron-h", "nemotron-h-moe", "llama4-plain-bf16",
+         "bamba", "bamba-groups-bf16"]
 
 
 def folder(name, into):

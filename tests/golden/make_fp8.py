@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_families as mf
+import make_llama4 as ml
 
 LLAMA = mf.BASE | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
                    "num_hidden_layers": 2, "rope_theta": 500.0, "tie_word_embeddings": False,
@@ -36,6 +37,7 @@ QWEN3_5_MOE = mf.QWEN35MOE | {k: v for k, v in QWEN3_NEXT.items() if k.startswit
     "hidden_size", "num_hidden_layers", "layer_types", "num_experts", "moe_intermediate_size",
     "shared_expert_intermediate_size")} | {"linear_key_head_dim": 20, "linear_value_head_dim": 24, "num_attention_heads": 4,
                                            "head_dim": 16}
+LLAMA4 = ml.CAUSAL | ml.TEXT | {"hidden_size": 136, "num_hidden_layers": 2, "no_rope_layers": [1, 0]}
 BLOCK = [128, 128]
 ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.k_proj"]),
         ("llama-fp8-tensor", LLAMA, None, ["lm_head"]),
@@ -45,7 +47,12 @@ ROWS = [("llama-fp8-block", LLAMA, BLOCK, ["lm_head", "model.layers.1.self_attn.
         ("qwen3next-fp8-block", QWEN3_NEXT, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
                                                     "layers.2.linear_attn.in_proj_ba"]),
         ("qwen35moe-fp8-block", QWEN3_5_MOE, BLOCK, ["lm_head", "mlp.gate", "mlp.shared_expert_gate", "mtp.fc",
-                                                     "linear_attn.in_proj_a", "linear_attn.in_proj_b"])]
+                                                     "linear_attn.in_proj_a", "linear_attn.in_proj_b"]),
+        # FBGEMM's: experts [E, in, out] with a scale for each column, beside the matrices of attention in float
+        ("llama4-fp8", LLAMA4, "channel", ["lm_head", "router", *(f"self_attn.{p}_proj" for p in "qkvo"),
+                                           *(f"shared_expert.{p}_proj" for p in ("gate", "up", "down"))]),
+        # compressed-tensors': a tensor for each expert's matrix
+        ("llama4-fp8-split", LLAMA4 | {"hidden_size": 40, "intermediate_size": 136}, "channel", ["lm_head", "router"])]
 
 
 def spread(scale, shape, block):
@@ -65,6 +72,12 @@ def rounded(w, block):
         most = w.abs().amax(1, keepdim=True) if block else w.abs().max().reshape(1)
     scale = most / 448
     return (w / spread(scale, w.shape, block)).to(torch.float8_e4m3fn), scale
+
+
+def rounded_columns(w):
+    """[E, in, out], and a scale for each column in that form."""
+    scale = w.abs().amax(1, keepdim=True) / 448
+    return (w / scale).to(torch.float8_e4m3fn), scale
 
 
 def single(tensors):
@@ -91,23 +104,34 @@ def joined(tensors, n_experts):
 def make(name, config, block, kept, seed):
     directory = mf.OUT / name
     row = {"name": name, "config": config, "dtype": "float32", "controls": [], "n_prompt": 20, "published": False}
-    mf.make(row, seed)
+    llama4 = config["model_type"] == "llama4_text"
+    (ml if llama4 else mf).make(row, seed)
     stored, values, other = {}, {}, {}
-    for key, w in single(load_file(directory / "model.safetensors")).items():
+    drawn = load_file(directory / "model.safetensors")
+    divided = name.endswith("split")
+    for key, w in (ml.split(drawn) if divided else drawn if llama4 else single(drawn)).items():
         module = key.removesuffix(".weight")
+        if w.dim() == 3:
+            w = w * (0.5 + torch.arange(w.shape[2]) / w.shape[2]) * (1 + torch.arange(len(w)) / 4)[:, None, None]
+            q, scale = rounded_columns(w)
+            stored[key], stored[key + "_scale"] = q, scale.transpose(1, 2).contiguous() if "down" in key else scale
+            values[key], other[key] = q.float() * scale, q.float() * scale.roll(1, -1)
+            continue
         if w.dim() != 2 or "embed" in key or any(module.endswith(k) for k in kept):
             stored[key] = values[key] = other[key] = w
             continue
         w = w * (1 + 3 * torch.arange(w.shape[1]) / w.shape[1]) * (0.5 + torch.arange(w.shape[0])[:, None] / w.shape[0])
         q, scale = rounded(w, block)
         stored[key], stored[key + ("_scale_inv" if block == BLOCK else "_scale")] = q, scale
-        if block != BLOCK:
+        if block != BLOCK and not llama4:
             stored[module + ".input_scale"] = torch.ones(1)
         values[key] = q.float() * spread(scale, w.shape, block)
         turned = scale.roll(1, -1 if block == BLOCK else 0) if scale.numel() > 1 else scale * 1.5
         other[key] = q.float() * spread(turned, w.shape, block)
     logits = {}
     for what, tensors in (("other", other), ("values", values)):
+        if divided:
+            tensors = ml.joined(tensors)
         if name.startswith("qwen35moe"):
             tensors = joined(tensors, config["num_experts"])
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
@@ -127,6 +151,14 @@ def make(name, config, block, kept, seed):
              "modules_to_not_convert": kept}
     if block == BLOCK:
         quant["weight_block_size"] = block
+    if divided:
+        quant = {"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": kept, "config_groups": {
+            "group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel",
+                                                           "symmetric": True, "dynamic": False},
+                        "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True,
+                                              "dynamic": True}}}}
+    elif llama4:
+        quant = {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0, "modules_to_not_convert": kept}
     (directory / "config.json").write_text(json.dumps(config | {"quantization_config": quant}, indent=2) + "\n")
     save_file(stored, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "model.safetensors").chmod(0o644)

@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_families as mf
+import make_llama4 as ml
 
 LLAMA = mf.BASE | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
                    "num_hidden_layers": 2, "rope_theta": 500.0, "tie_word_embeddings": False,
@@ -43,6 +44,8 @@ QWEN3_5 = mf.QWEN35 | {
     "hidden_size": 64, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20,
     "intermediate_size": 96}
+LLAMA4 = ml.CAUSAL | ml.TEXT | {"hidden_size": 64, "num_hidden_layers": 2, "no_rope_layers": [1, 0],
+                               "intermediate_size": 96, "intermediate_size_mlp": 64}
 GREEDY_GAP = 1e-2
 HALF, BRAIN = torch.float16, torch.bfloat16
 
@@ -210,6 +213,8 @@ ROWS = [
         order=True, kept=["layers.2.linear_attn.in_proj_ba"]),
     row("qwen35-int4", QWEN3_5, "compressed", ["scales of rows", "no zero points"], group=32, sym=False, dtype=BRAIN,
         kept=["layers.0.linear_attn.in_proj_b"]),
+    # the order of columns: activations stay in f32
+    row("llama4-int4-order", LLAMA4, "compressed", ["scales of rows", "order"], order=True, dtype=BRAIN, kept=["router"]),
 ]
 
 
@@ -300,9 +305,11 @@ def make(r, seed):
     pack, value = METHODS[r["method"]]
     plain = {"name": r["name"], "config": r["config"], "dtype": "float32", "controls": [], "n_prompt": 20,
              "published": False}
-    mf.make(plain, seed)
+    llama4 = r["config"]["model_type"] == "llama4_text"
+    (ml if llama4 else mf).make(plain, seed)
     rng = np.random.default_rng(seed)
     tensors = load_file(directory / "model.safetensors")
+    tensors = ml.split(tensors) if llama4 else tensors
     names = quantised_names(tensors, r["kept"])
     keep = BRAIN if s["dtype"] == BRAIN else HALF
     stored = {k: w.to(keep) for k, w in tensors.items() if k.removesuffix(".weight") not in names}
@@ -326,7 +333,7 @@ def make(r, seed):
     expected = json.loads((directory / "expected.json").read_text())
     ids, logits = expected["input_ids"], {}
     for wrong in [*r["controls"], None]:
-        save_file(values[wrong], directory / "model.safetensors", metadata={"format": "pt"})
+        save_file(ml.joined(values[wrong]) if llama4 else values[wrong], directory / "model.safetensors", metadata={"format": "pt"})
         model = mf.open_model(directory)
         logits[wrong] = mf.forward(model, ids)
     right = logits.pop(None)

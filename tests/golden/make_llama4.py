@@ -157,6 +157,35 @@ def write(directory, r, rng):
     (directory / "model.safetensors").chmod(0o644)
 
 
+def split(tensors):
+    """A tensor for each matrix of each expert, as compressed-tensors' folders have them."""
+    out = {}
+    for key, w in tensors.items():
+        if w.dim() != 3:
+            out[key] = w
+            continue
+        for e, each in enumerate(w):
+            parts = zip(("gate", "up"), each.chunk(2, 1)) if key.endswith("gate_up_proj") else [("down", each)]
+            out |= {key[:key.rindex(".")] + f".{e}.{part}_proj.weight": m.T.contiguous() for part, m in parts}
+    return out
+
+
+def joined(tensors):
+    """The reverse."""
+    out, stacks = {}, {}
+    for key, w in tensors.items():
+        if ".experts." in key:
+            at, _, _ = key.rpartition(".weight")[0].rsplit(".", 2)
+            stacks.setdefault(at, {})[key[len(at) + 1:].removesuffix(".weight")] = w.T
+        else:
+            out[key] = w
+    for at, m in stacks.items():
+        n = len(m) // 3
+        out[at + ".gate_up_proj"] = torch.stack([torch.cat([m[f"{e}.gate_proj"], m[f"{e}.up_proj"]], 1) for e in range(n)])
+        out[at + ".down_proj"] = torch.stack([m[f"{e}.down_proj"] for e in range(n)])
+    return out
+
+
 def effect(directory, r, change, ids, logits):
     if not isinstance(change, str):
         return mf.effect(directory, r["config"], change, ids, logits)

@@ -150,6 +150,10 @@ const char *const golden_names[] = {
     "llama4-layers-bf16",
     "llama4-plain-bf16",
     "llama4-dense",
+    /* its experts, of make_fp8.py and make_integers.py */
+    "llama4-fp8",
+    "llama4-fp8-split",
+    "llama4-int4-order",
     /* of make_integers.py */
     "llama-gptq",
     "llama-gptq-zeros",

@@ -10,6 +10,7 @@
 #include "temp_dir.h"
 
 #define LAYER "model.layers.0."
+#define EXPERTS "model.layers.1.feed_forward.experts."
 
 /* Without a tensor: `from` becomes `to` in config.json, or, where both have one length and config.json
  * has no `from`, in the header of the weights.  With one: its bytes from `at` on become `to`. */
@@ -36,6 +37,17 @@ static const struct bad {
      "mlp.up_proj.weight_scale_inv: scales of type I32"},
     {"llama-fp8-block", NULL, 0, "\"weight_block_size\": [\n      128",
      "\"weight_block_size\": [\n 256", 0, ST_FORMAT, "are not the scales of"},
+    {"llama4-fp8", EXPERTS "gate_up_proj_scale", 4 * 50, NULL, "\0\0\xc0\x7f", 4, ST_FORMAT,
+     "experts.gate_up_proj_scale: scale 50 is not finite"},
+    {"llama4-fp8", EXPERTS "down_proj_scale", 4 * 679, NULL, "\0\0\x80\x7f", 4, ST_FORMAT,
+     "experts.down_proj_scale: scale 679 is not finite"},
+    {"llama4-fp8", NULL, 0, "experts.down_proj_scale", "experts.down_proj_scalf", 0, ST_NOT_FOUND,
+     "the e4m3 tensor " EXPERTS "down_proj has no " EXPERTS "down_proj_scale beside it"},
+    {"llama4-fp8", NULL, 0, "experts.down_proj_scale\":{\"dtype\":\"F32\"",
+     "experts.down_proj_scale\":{\"dtype\":\"I32\"", 0, ST_UNSUPPORTED,
+     "experts.down_proj_scale: scales of type I32"},
+    {"llama4-fp8", NULL, 0, "\"shape\":[5,136,1]", "\"shape\":[5,68,2 ]", 0, ST_FORMAT,
+     "are not the scales of the columns of [5,24,136]"},
     /* GPTQ */
     {"llama-gptq", LAYER "mlp.down_proj.scales", 2 * 3, NULL, "\0\x7c", 2, ST_FORMAT,
      "mlp.down_proj.scales: the scale of row 3, group 0 is not finite"},

@@ -48,6 +48,14 @@ Test(config_llama4, options)
     cr_assert(without_rope(&mc) == 10 && in_chunks(&mc) == 5);
     rope_q_scales(&mc.rope, 0, 4, q);
     cr_assert_float_eq((double)q[3], 1 + 0.5 * log(3), 1e-7);
+    mc = config_good(LLAMA4, "{\"quantization_config\":{\"quant_method\":\"fbgemm_fp8\"}}");
+    cr_expect(mc.fp8 && mc.fp8_rows == 0);
+    cr_expect(strstr(mc.arch->tensor[TN_EXPERT_DOWN].name, "experts.down_proj"));
+    mc =
+        config_good(LLAMA4, "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+                            "\"format\":\"float-quantized\",\"config_groups\":{\"g\":{\"weights\":{"
+                            "\"num_bits\":8,\"type\":\"float\",\"strategy\":\"channel\"}}}}}");
+    cr_expect(mc.fp8 && strstr(mc.arch->tensor[TN_EXPERT_DOWN].name, "experts.@.down_proj.weight"));
     mc = config_good(LLAMA4, "{\"attn_temperature_tuning\":0}");
     cr_assert(!model_scales_q(&mc, 3));
     mc = config_good(LLAMA4, "{\"attn_temperature_tuning\":false,\"use_qk_norm\":false}");

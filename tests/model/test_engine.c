@@ -82,6 +82,7 @@ static struct model_row models[] = {
     {"gemma3n-active-bf16", DT_I8},
     {"llama4", DT_F32},
     {"llama4-layers-bf16", DT_I8},
+    {"llama4-fp8", DT_F32},
 };
 
 ParameterizedTestParameters(engine, prefill_equals_decode)

@@ -94,6 +94,8 @@ static const char *const foreign[] = {
     "nemotron-h",
     "nemotron-h-moe",
     "llama4-plain-bf16",
+    "bamba",
+    "bamba-groups-bf16",
 };
 
 ParameterizedTestParameters(foreign_gguf, of_llama_cpp)
@@ -159,8 +161,8 @@ Test(foreign_gguf, mamba_of_wrong_sizes)
             "ssm.inner_size 97 are no 8 heads");
     refused("granite-hybrid", "granitehybrid.ssm.group_count", 3, ST_RANGE,
             "ssm.time_step_rank 8 is no multiple of ssm.group_count 3");
-    refused("granite-hybrid", "granitehybrid.rope.dimension_count", 4, ST_UNSUPPORTED,
-            "files of Bamba have the rows of q and k in another order");
+    refused("bamba", "granitehybrid.embedding_length", 20, ST_RANGE,
+            "rope.dimension_count is 4, of heads of 5, which have no halves");
     refused("granite-hybrid", "granitehybrid.ssm.conv_kernel", 99, ST_RANGE, "ssm.conv_kernel");
     refused("granite-hybrid", "granitehybrid.ssm.state_size", 1 << 20, ST_RANGE, "ssm.state_size");
 }
@@ -277,6 +279,9 @@ static const char *why_not(const char *name)
         {"deepseek3-fp8-block", "weights of the method fp8 are not converted"},
         {"qwen3next-fp8-block", "weights of the method fp8 are not converted"},
         {"qwen35moe-fp8-block", "weights of the method fp8 are not converted"},
+        {"llama4-fp8", "weights of the method fp8 are not converted"},
+        {"llama4-fp8-split", "weights of the method fp8 are not converted"},
+        {"llama4-int4-order", "weights of packed integers are not converted"},
         {"llama-gptq", "weights of packed integers are not converted"},
         {"llama-gptq-zeros", "weights of packed integers are not converted"},
         {"llama-gptq-v2", "weights of packed integers are not converted"},
@@ -313,17 +318,14 @@ static const char *why_not(const char *name)
         {"granite-hybrid-groups-bf16",
          "a least time step of 0.4 cannot be said in GGUF's granitehybrid"},
         {"falcon-h1-norm-bf16", "mamba_norm_before_gate true cannot be said in GGUF's falcon-h1"},
-        {"bamba", "GGUF\'s granitehybrid rotates whole heads, Bamba half of each"},
-        {"bamba-groups-bf16", "GGUF\'s granitehybrid rotates whole heads, Bamba half of each"},
         {"nemotron-h-groups-bf16",
          "GGUF's nemotron_h_moe has no name for backbone.layers.#.mixer.up_proj"},
         {"gemma3n-active-bf16",
          "GGUF's gemma3n has no name for model.layers.#.self_attn.q_proj.bias"},
-        {"llama4", "Llama4ForCausalLM has no architecture in GGUF"},
-        {"llama4-vision", "Llama4ForCausalLM has no architecture in GGUF"},
-        {"llama4-layers-bf16", "Llama4ForCausalLM has no architecture in GGUF"},
-        {"llama4-plain-bf16", "Llama4ForCausalLM has no architecture in GGUF"},
-        {"llama4-dense", "Llama4ForCausalLM has no architecture in GGUF"},
+        {"llama4", "layer 0 has attention in chunks of 16 (0: in none): GGUF's llama4 has 8192"},
+        {"llama4-vision", "in chunks of 16 (0: in none): GGUF's llama4 has 8192 there"},
+        {"llama4-layers-bf16", "layer 0 has attention in chunks of 0"},
+        {"llama4-dense", "layer 0 has attention in chunks of 0"},
         {"gemma4-bias", "GGUF's gemma4 has no name for model.layers.#.self_attn.q_proj.bias"},
         {"neox-v5", "GGUF's gptneox has GELU, this model another activation"},
         {"opt", "OPTForCausalLM has no architecture in GGUF"},
@@ -403,6 +405,11 @@ static const struct typed {
     {"falcon-h1", "q4_k_m", 0.3},
     {"nemotron-h", "q8_0", 0.06},
     {"nemotron-h-moe", "bf16", 0.2},
+    {"bamba", "q8_0", 0.16},
+    {"bamba-groups-bf16", "q4_k_m", 0.47},
+    {"llama4-plain-bf16", "bf16", 1e-5},
+    {"llama4-plain-bf16", "q8_0", 0.3},
+    {"llama4-plain-bf16", "q4_k", 0.9},
 };
 
 ParameterizedTestParameters(foreign_gguf, typed_and_divided)
@@ -450,27 +457,27 @@ ParameterizedTest(size_t *i, foreign_gguf, typed_and_divided)
     temp_dir_remove(dir);
 }
 
-/* gpt-oss, whose fixtures have a swiglu_limit that GGUF cannot say: copies with the usual one.  The file gives the folder's
- * logits: MXFP4 stays as it is, and floats are f32. */
-static void with_usual_limit(const char *name, const char *dir)
+/* A copy dir/m whose config.json is changed by a script of sed; "": it is not. */
+static void changed_copy(const char *name, const char *dir, const char *script)
 {
-    char cmd[2500];
+    char cmd[3000];
     snprintf(cmd, sizeof cmd,
-             "cp -r '%s' '%s/m' && sed 's/\"swiglu_limit\": 1.5/\"swiglu_limit\": 7.0/' "
-             "'%s/config.json' > '%s/m/config.json' && grep -q '\"swiglu_limit\": 7.0' "
-             "'%s/m/config.json'",
-             golden_dir(name), dir, golden_dir(name), dir, dir);
+             "cp -r '%s' '%s/m' && sed '%s' '%s/config.json' > '%s/m/config.json' && "
+             "%s cmp -s '%s/config.json' '%s/m/config.json'",
+             golden_dir(name), dir, script, golden_dir(name), dir, *script ? "!" : "",
+             golden_dir(name), dir);
     cr_assert_eq(system(cmd), 0, "%s", cmd);
 }
 
-/* most: ranks; a block of 32 of down's rows stays on one. */
-static void gptoss(const char *name, const char *type, int most, double limit)
+/* Fixtures with options that GGUF cannot say: copies with the usual ones.  The file gives the copy's logits: MXFP4 stays as it
+ * is, and floats are f32.  most: ranks; a block of 32 of down's rows stays on one. */
+static void of_copy(const char *name, const char *script, const char *type, int most, double limit)
 {
     char dir[64], folder[128], out[128], err[2000];
     double diff = 0, all = 0;
     struct run r;
     temp_dir_make(dir);
-    with_usual_limit(name, dir);
+    changed_copy(name, dir, script);
     snprintf(folder, sizeof folder, "%s/m", dir);
     snprintf(out, sizeof out, "%s/out.gguf", dir);
     int rc = quantize(folder, out, type, err, sizeof err);
@@ -504,8 +511,43 @@ static void gptoss(const char *name, const char *type, int most, double limit)
 
 Test(foreign_gguf, gpt_oss_of_ingot_quantize)
 {
-    gptoss("gpt-oss", "f32", 4, 1e-6);
-    gptoss("gpt-oss-bf16", "f32", 4, 1e-6);
-    gptoss("gpt-oss-mxfp4", "f32", 4, 1e-6);
-    gptoss("gpt-oss", "q8_0", 1, 0.15);
+    static const char usual[] = "s/\"swiglu_limit\": 1.5/\"swiglu_limit\": 7.0/";
+    of_copy("gpt-oss", usual, "f32", 4, 1e-6);
+    of_copy("gpt-oss-bf16", "", "f32", 4, 1e-6);
+    of_copy("gpt-oss-mxfp4", usual, "f32", 4, 1e-6);
+    of_copy("gpt-oss", usual, "q8_0", 1, 0.15);
+}
+
+#define USUAL                                                                                      \
+    "s/\"attention_chunk_size\": 16/\"attention_chunk_size\": 8192/; s/\"attn_scale\": 0.5/"       \
+    "\"attn_scale\": 0.1/; s/\"floor_scale\": 8,/\"floor_scale\": 8192,/"
+
+/* Experts in every layer, one a token; the text part of a folder with images. */
+Test(foreign_gguf, llama4_of_ingot_quantize)
+{
+    of_copy("llama4-vision", USUAL, "f32", 4, 1e-6);
+}
+
+Test(foreign_gguf, llama4_that_cannot_be_said)
+{
+    static const char *const rows[][2] = {
+        {"s/\"attn_scale\": 0.1/\"attn_scale\": 0.5/",
+         "attn_scale 0.5 and floor_scale 8192 cannot be said in GGUF's llama4, which has 0.1 and "
+         "8192"},
+        {"s/\"floor_scale\": 8192/\"floor_scale\": 64/", "attn_scale 0.1 and floor_scale 64"},
+        {"s/\"use_qk_norm\": true/\"use_qk_norm\": false/",
+         "use_qk_norm false beside 5 experts cannot be said"},
+        {"s/\"no_rope_layers\": \\[\\]/\"no_rope_layers\": [1, 1, 1, 1]/",
+         "GGUF's llama4 has other layers without RoPE"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char dir[64], folder[128], out[128], err[2000];
+        temp_dir_make(dir);
+        changed_copy("llama4-plain-bf16", dir, rows[i][0]);
+        snprintf(folder, sizeof folder, "%s/m", dir);
+        snprintf(out, sizeof out, "%s/out.gguf", dir);
+        int rc = quantize(folder, out, "f32", err, sizeof err);
+        cr_expect(rc == 3 && strstr(err, rows[i][1]), "%s: %d %s", rows[i][0], rc, err);
+        temp_dir_remove(dir);
+    }
 }

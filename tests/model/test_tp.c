@@ -171,6 +171,9 @@ Test(tp, llama4)
     char path[1100];
     all_worlds(golden_dir("llama4"), 4, DT_F32);
     all_worlds(golden_dir("llama4-layers-bf16"), 4, DT_F16); /* 6 heads on 3 */
+    all_worlds(golden_dir("llama4-fp8"), 4, DT_F32);
+    all_worlds(golden_dir("llama4-fp8-split"), 4, DT_F32);
+    all_worlds(golden_dir("llama4-int4-order"), 4, DT_F32);
     snprintf(path, sizeof path, "%s/../../gguf/llama4-plain-bf16.gguf", golden_dir("llama4"));
     all_worlds(path, 4, DT_BF16);
 }

@@ -62,6 +62,21 @@ def tiny(folder, tokenizer):
     return folder
 
 
+def save(folder, settings, tensors):
+    """Writes config.json, arrays of numpy in f32 and the demo model's tokenizer into a folder."""
+    header, at = {}, 0
+    for name, x in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
+        at += x.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(x.astype("<f4").tobytes() for x in tensors.values())
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps(settings))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ROOT / "deploy" / "demo-model" / name, folder / name)
+
+
 def make(folder, layers=LAYERS, ffn=FFN, seed=5, spoil=None):
     """Writes the folder.  spoil: a tensor whose last value is NaN."""
     folder = pathlib.Path(folder)

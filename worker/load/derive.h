@@ -27,6 +27,7 @@ struct share_cut {
  * of rows are all found by it. */
 struct stored_rows {
     size_t first, step, at, n;
+    size_t paired; /* rows of a head whose halves are stored in turn; 0: they are not */
 };
 
 /* All neighbours. */
@@ -35,10 +36,18 @@ static inline struct stored_rows stored_neighbours(size_t first)
     return (struct stored_rows){.first = first, .step = 1, .n = 1};
 }
 
+/* Row i is stored behind row i - 1. */
+static inline bool stored_in_order(const struct stored_rows *rows)
+{
+    return rows->n == 1 && rows->step == 1 && !rows->paired;
+}
+
 /* The stored row of row i. */
 static inline size_t stored_row(const struct stored_rows *rows, size_t i)
 {
-    size_t k = rows->first + i;
+    size_t k = rows->first + i, half = rows->paired / 2, in = half ? k % rows->paired : 0;
+    if (half)
+        k = k - in + in % half * 2 + in / half;
     return k / rows->n * rows->step + rows->at + k % rows->n;
 }
 

@@ -18,4 +18,10 @@ MUST_CHECK enum status derive_fp8_transposed(struct copies *c, struct loader *ld
                                              const struct stored_tensor *t,
                                              const struct share_cut *cut, struct weight_part *p);
 
+/* p: rows are the columns cut->first + i of matrix `expert` of the stack t [n, in, out], which has a scale for each column of
+ * each matrix (loader_column_scales).  Sets the scales and skip.  ST_FORMAT names a scale that is not finite. */
+MUST_CHECK enum status derive_fp8_columns(struct copies *c, struct loader *ld,
+                                          const struct stored_tensor *t, size_t expert,
+                                          const struct share_cut *cut, struct weight_part *p);
+
 #endif

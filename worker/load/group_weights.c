@@ -8,7 +8,7 @@
 static struct stored_rows in_turn(int32_t before, int32_t all, int32_t first, int32_t n)
 {
     if (first + n > all)
-        return (struct stored_rows){(size_t)first, 0, (size_t)before, (size_t)all};
+        return (struct stored_rows){(size_t)first, 0, (size_t)before, (size_t)all, 0};
     return stored_neighbours((size_t)(before + first));
 }
 
@@ -18,8 +18,11 @@ struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, 
     struct row_groups g;
     int32_t before;
     if (model_row_groups(mc, id, &g))
-        return (struct stored_rows){(size_t)first, (size_t)g.rows, (size_t)g.at, (size_t)g.n};
+        return (struct stored_rows){(size_t)first, (size_t)g.rows, (size_t)g.at, (size_t)g.n, 0};
     model_fused_rows(mc, id, &before);
+    if (model_whole_pairs(mc) && (id == TN_Q || id == TN_K))
+        return (struct stored_rows){
+            .first = (size_t)first, .step = 1, .n = 1, .paired = (size_t)mc->d_head};
     return in_turn(before, model_axis(mc, mc->arch->tensor[id].rows), first, n);
 }
 

@@ -260,6 +260,27 @@ static bool scales_fit(const struct model_config *mc, const struct stored_tensor
     return m == 1 && (n == 1 || n == rows);
 }
 
+enum status loader_column_scales(struct loader *ld, const struct stored_tensor *stack,
+                                 struct stored_tensor *out)
+{
+    char name[300], got[200], of[200];
+    snprintf(name, sizeof name, "%.280s_scale", stack->name);
+    size_t i = find(ld, name, out);
+    if (i == loader_count(ld))
+        FAIL(ST_NOT_FOUND, "the e4m3 tensor %s has no %s beside it", stack->name, name);
+    if (out->dtype != DT_F32 && out->dtype != DT_BF16 && out->dtype != DT_F16)
+        FAIL(ST_UNSUPPORTED, "tensor %s: scales of type %s are not supported", name,
+             out->type_name);
+    if (out->n_dims != 3 || out->shape[0] != stack->shape[0] ||
+        out->shape[1] * out->shape[2] != stack->shape[2] ||
+        (out->shape[1] != 1 && out->shape[2] != 1))
+        FAIL(ST_FORMAT, "tensor %s: %s are not the scales of the columns of %s", name,
+             shape_text(got, sizeof got, out->shape, out->n_dims),
+             shape_text(of, sizeof of, stack->shape, stack->n_dims));
+    ld->used[i] = true;
+    return ST_OK;
+}
+
 enum status loader_scales(struct loader *ld, const struct stored_tensor *matrix,
                           struct stored_tensor *out)
 {

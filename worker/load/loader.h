@@ -52,6 +52,11 @@ bool loader_has(const struct loader *ld, const char *name, int32_t layer, int32_
 MUST_CHECK enum status loader_scales(struct loader *ld, const struct stored_tensor *matrix,
                                      struct stored_tensor *out);
 
+/* The scales NAME_scale of the e4m3 stack `stack` [n, in, out], whose columns are a matrix's rows: [n, 1, out] or
+ * [n, out, 1]. */
+MUST_CHECK enum status loader_column_scales(struct loader *ld, const struct stored_tensor *stack,
+                                            struct stored_tensor *out);
+
 /* After every tensor of the model has been asked for: one that was not is part of something that
  * this build does not know, ST_UNSUPPORTED names it. */
 MUST_CHECK enum status loader_check_used(const struct loader *ld);

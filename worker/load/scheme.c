@@ -13,8 +13,8 @@ static bool is_scale(const struct model_config *mc, const struct stored_tensor *
 {
     return mc->ints == INTS_GPTQ || mc->ints == INTS_AWQ
                ? ends_with(t->name, ".scales")
-               : ends_with(t->name, ".weight_scale") || ends_with(t->name, ".weight_scale_inv") ||
-                     ends_with(t->name, ".SCB");
+               : ends_with(t->name, ".weight_scale") || ends_with(t->name, "_proj_scale") ||
+                     ends_with(t->name, ".weight_scale_inv") || ends_with(t->name, ".SCB");
 }
 
 /* Beside packed weights: scales and what goes with them. */

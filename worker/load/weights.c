@@ -245,7 +245,7 @@ static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loade
     p->bias = t.data + stored_row(&from, 0) * size;
     p->bias_dtype = t.dtype;
     *n_bytes += (size_t)rows.n * size;
-    if (from.n == 1 && from.step == 1)
+    if (stored_in_order(&from))
         return ST_OK;
     struct weight_part one = {.rows = rows.n, .row_bytes = size, .data = p->bias};
     TRY(copy_rows(copies, t.data, &from, &one));
@@ -373,11 +373,14 @@ static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct lo
         TRY(cut_mxfp4(p, ld, id, layer, expert, &cut, copies));
     } else {
         TRY(weight_tensor(&t, &before, ld, id, layer, expert));
-        if (dtype_size(t.dtype) < 2)
+        bool fp8 = t.dtype == DT_E4M3 && t.n_dims == 3;
+        if (dtype_size(t.dtype) < 2 && !fp8)
             FAIL(ST_UNSUPPORTED, "tensor %s: a transposed matrix of type %s is not supported",
                  t.name, t.type_name);
         p->dtype = t.dtype;
         TRY(derive_transposed(copies, t.data, (size_t)all, &cut, p));
+        if (fp8)
+            TRY(derive_fp8_columns(copies, ld, &t, (size_t)expert, &cut, p));
     }
     *n_bytes += (size_t)rows.n * p->row_bytes;
     return ST_OK;
@@ -487,7 +490,7 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     p->dtype = t.dtype;
     p->rows = rows.n;
     *n_bytes += (size_t)rows.n * span_bytes(p, cols.n);
-    if (from.n > 1 || from.step != 1)
+    if (!stored_in_order(&from))
         TRY(copy_rows(copies, t.data, &from, p));
     if (t.dtype != DT_E4M3)
         return ST_OK;

@@ -89,9 +89,15 @@ static enum status put_rope(const struct arch_keys *a)
     const struct rope_config *rope = &a->mc->rope;
     if (a->mc->n_positions || a->to->one_part)
         return ST_OK;
+    if (a->to->whole_pairs && rope->rot_dim < a->mc->d_head)
+        TRY(vocab_note(a->notes,
+                       "the rows of q and k are in the order of llama.cpp's converter, in "
+                       "which other programs may rotate other elements of a head"));
     TRY(key_put_int(a, "rope.dimension_count", rope->rot_dim));
     TRY(key_put_float(a, "rope.freq_base", rope->theta));
     TRY(put_scaling(a));
+    if (a->to->window == WINDOW_CHUNK)
+        return keys_check_chunks(a);
     if (rope->q_beta != 0 && !a->to->needs_rope)
         FAIL(ST_UNSUPPORTED, "llama_4_scaling_beta cannot be said in GGUF's %s", a->to->name);
     if (rope->q_beta != 0)
@@ -134,6 +140,8 @@ static enum status put_window(const struct arch_keys *a)
         TRY(key_put_int(a, "attention.sliding_window", mc->window ? mc->window : mc->max_ctx));
         return put_pattern(a);
     }
+    if (a->to->window == WINDOW_CHUNK) /* keys_check_chunks */
+        return ST_OK;
     if (n_windowed && (n_windowed < mc->n_layers || a->to->window != WINDOW_ALL))
         FAIL(ST_UNSUPPORTED, "an attention window in %s layers cannot be said in GGUF's %s",
              n_windowed < mc->n_layers ? "some of the" : "all", a->to->name);
@@ -178,7 +186,7 @@ static enum status put_scales(const struct arch_keys *a)
     for (int32_t i = 0; i < mc->n_layers; i++) /* Mamba-2: keys_states */
         if (mc->nope[i] != (a->to->mamba ? mc->nope[0] : gguf_arch_nope(a->to, mc, i)))
             FAIL(ST_UNSUPPORTED, "GGUF's %s has other layers without RoPE", a->to->name);
-    if (a->to->multipliers) {
+    if (a->to->multipliers && mc->arch->multipliers) {
         TRY(key_put_float(a, "attention.scale", attn_scale(mc, mc->attn_scale)));
         TRY(key_put_float(a, "embedding_scale", mc->embed_scale));
         TRY(key_put_float(a, "residual_scale", mc->residual_scale));
@@ -224,6 +232,8 @@ static enum status put_experts(const struct arch_keys *a)
     bool groups = rule == EXPERTS_GROUPS || rule == EXPERTS_BLOCKS;
     const struct model_config *mc = a->mc;
     int32_t n = model_n_sparse(mc);
+    if (!n && rule == EXPERTS_STEP)
+        FAIL(ST_UNSUPPORTED, "a model without experts cannot be said in GGUF's %s", a->to->name);
     if (!n)
         return ST_OK;
     if (rule == EXPERTS_NONE)
@@ -231,7 +241,9 @@ static enum status put_experts(const struct arch_keys *a)
     if (!groups && mc->renormalise != gguf_arch_renormalises(a->to))
         FAIL(ST_UNSUPPORTED, "norm_topk_prob %s cannot be said in GGUF's %s",
              mc->renormalise ? "true" : "false", a->to->name);
-    if (n < mc->n_layers && !groups)
+    if (rule == EXPERTS_STEP)
+        TRY(keys_expert_step(a));
+    else if (n < mc->n_layers && !groups)
         TRY(vocab_note(a->notes, "some layers have no experts: other programs may not read that"));
     if (a->to->expert_bias && (mc->glu_limit != 7 || mc->glu_alpha != 1.702))
         FAIL(ST_UNSUPPORTED, "swiglu_limit %g cannot be said in GGUF's %s, which has 7",

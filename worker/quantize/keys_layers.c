@@ -182,3 +182,42 @@ enum status keys_ffn_listed(const struct arch_keys *a)
                                                : (uint32_t)mc->ffn));
     return ST_OK;
 }
+
+/* ---- Llama 4 ---- */
+
+/* gguf_arch_chunks says what a reader takes for every file. */
+enum status keys_check_chunks(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    struct model_config usual = *mc;
+    usual.arch = a->to;
+    gguf_arch_chunks(&usual);
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        int32_t chunk = model_chunk(mc, i), want = model_chunk(&usual, i);
+        if (chunk != want)
+            FAIL(ST_UNSUPPORTED,
+                 "layer %d has attention in chunks of %d (0: in none): GGUF's %s has %d there", i,
+                 chunk, a->to->name, want);
+    }
+    if (mc->rope.q_beta != usual.rope.q_beta || mc->rope.q_floor != usual.rope.q_floor)
+        FAIL(ST_UNSUPPORTED,
+             "attn_scale %g and floor_scale %g cannot be said in GGUF's %s, which has %g and %g",
+             mc->rope.q_beta, mc->rope.q_floor, a->to->name, usual.rope.q_beta, usual.rope.q_floor);
+    if (mc->qk_norm != usual.qk_norm)
+        FAIL(ST_UNSUPPORTED, "use_qk_norm %s beside %d experts cannot be said in GGUF's %s",
+             mc->qk_norm ? "true" : "false", mc->n_experts, a->to->name);
+    return ST_OK;
+}
+
+enum status keys_expert_step(const struct arch_keys *a)
+{
+    const struct model_config *mc = a->mc;
+    int32_t step = 1;
+    while (!mc->sparse[step - 1]) /* some layer has experts */
+        step++;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        if (mc->sparse[i] != ((i + 1) % step == 0))
+            FAIL(ST_UNSUPPORTED,
+                 "experts in other layers than each n-th cannot be said in GGUF's %s", a->to->name);
+    return key_put_int(a, "interleave_moe_layer_step", step);
+}

@@ -31,5 +31,9 @@ MUST_CHECK enum status keys_states(const struct arch_keys *a);
 /* Key/value heads, and a feed-forward's width, of each layer of arch->mamba. */
 MUST_CHECK enum status keys_heads_listed(const struct arch_keys *a);
 MUST_CHECK enum status keys_ffn_listed(const struct arch_keys *a);
+/* Llama 4: ST_UNSUPPORTED where its chunks, its factors on q or its norms are not those of every file; which layers have
+ * experts (one has). */
+MUST_CHECK enum status keys_check_chunks(const struct arch_keys *a);
+MUST_CHECK enum status keys_expert_step(const struct arch_keys *a);
 
 #endif

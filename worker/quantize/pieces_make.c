@@ -198,7 +198,8 @@ static size_t first_of_pair(const struct source *s, enum tensor_id id)
 
 static bool is_transposed(enum fused f)
 {
-    return f == TRANSPOSED || f == TRANSPOSED_QKV || f == TRANSPOSED_PAIRS;
+    return f == TRANSPOSED || f == TRANSPOSED_QKV || f == TRANSPOSED_PAIRS ||
+           f == TRANSPOSED_GATE_UP;
 }
 
 /* The piece's rows are columns of t, which has `all` of them: in_turn 2, every second one. */
@@ -496,7 +497,8 @@ static enum status add_divisors(const struct source *s)
 static enum status rename_all(const struct source *s)
 {
     const struct model_config *mc = s->mc;
-    bool all = mc->rope.rot_dim == mc->d_head || s->to->one_part; /* of these none */
+    bool all =
+        mc->rope.rot_dim == mc->d_head || s->to->one_part /* of these none */ || s->to->whole_pairs;
     if (gguf_arch_interleaved(s->to) && !mc->rope.interleaved && !all)
         FAIL(ST_UNSUPPORTED, "GGUF's %s rotates %s", s->to->name,
              s->to->latent ? "pairs of neighbours: rope_interleave false cannot be said"
