@@ -1,11 +1,13 @@
-# shellcheck shell=bash disable=SC2154 # dir, asked: of run-group.sh
+# shellcheck shell=bash disable=SC2154 # dir, asked, welcomed: of run-group.sh
 # Which hosts a worker group starts on.  Part of run-group.sh, which reads it.
 #
 # The options --host and --hostfile may name more hosts than -np needs.  Before each start all of them are asked to run `true`
 # through the program that mpirun uses for its logins.  The first ones that answer and have enough slots are taken, the
 # others are left out.  Without -np all hosts are needed.  With --map-by node and the like mpirun spreads the ranks over
-# all hosts that answer.
+# all hosts that answer.  When a group that has served is lost, those that answer are taken at once.
 PROBE_S=${INGOT_PROBE_S:-5} # a host that has not answered by then is left out
+LOSS_MS=700                 # the same, in milliseconds, if others suffice for a group that has served
+probes=() asked_ms=0        # when they began
 names=() slots=() # slots: "" if the line of the file has none
 ranks='' each=''  # -np; ranks of a host where an option says so
 spread=''         # mpirun does not fill one host after another
@@ -190,7 +192,7 @@ say_hosts() {
     *" $i "*) text+=" ${names[i]}" ;;
     *)
       case ${answers[i]:-} in
-      '') [ "$i" -ge "$behind" ] && left+=", ${names[i]} (spare)" || left+=", ${names[i]} (no answer within $((SECONDS - began)) s)" ;;
+      '') [ "$i" -ge "$behind" ] && left+=", ${names[i]} (spare)" || left+=", ${names[i]} (no answer within $(((now - asked_ms) / 1000)).$(((now - asked_ms) / 100 % 10)) s)" ;;
       yes) left+=", ${names[i]} (spare)" ;;
       *) left+=", ${names[i]} (${answers[i]})" ;;
       esac
@@ -202,26 +204,41 @@ say_hosts() {
   said=$text
 }
 
-# Sets host_options=() for the next start; 1: too few hosts answer, or a signal has come.
-choose_hosts() {
-  local i began=$SECONDS ended='' enough='' behind=0 probes=() answers=() chosen=()
+begin_probes() {
+  local i now
   rm -f "$dir"/probe.*
   for i in "${!names[@]}"; do
     probe "${names[i]}" "$dir/probe.$i" &
     probes+=($!)
   done
+  set_now
+  asked_ms=$now
+}
+
+# No login is left.
+end_probes() {
+  [ ${#probes[@]} != 0 ] || return 0
+  kill "${probes[@]}" 2>/dev/null
+  wait "${probes[@]}"
+  probes=()
+}
+
+# Sets host_options=() for the next start; 1: too few hosts answer, or a signal has come.
+choose_hosts() {
+  local i now ended='' enough='' behind=0 answers=() chosen=() more=$((PROBE_S * 1000 / 3))
+  [ ${#probes[@]} != 0 ] || begin_probes
   while [ -z "$ended" ] && [ -z "$asked" ]; do
     read_answers
-    # a host that is named before those that suffice gets a third of PROBE_S more than these took
+    set_now
+    # a host that is named before those that suffice gets so much more time than these took
     if choose_answering; then
-      enough=${enough:-$SECONDS}
-      ! in_order && [ $((SECONDS - enough)) -le $((PROBE_S / 3)) ] || ended=1
+      [ -n "$enough" ] || enough=$([ -n "$welcomed" ] && echo $((asked_ms + LOSS_MS - more)) || echo "$now")
+      ! in_order && [ $((now - enough)) -le "$more" ] || ended=1
     fi
     [ ${#answers[@]} != ${#names[@]} ] || ended=1
     [ -n "$ended" ] || sleep 0.05
   done
-  kill "${probes[@]}" 2>/dev/null
-  wait "${probes[@]}" # no login is left
+  end_probes
   [ -z "$asked" ] || return 1
   choose_answering || {
     say_hosts 'too few hosts answer:'

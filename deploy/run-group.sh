@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs one worker group under mpirun and starts it again when it ends by a fault, or when a rank shows no sign of life for 5 s
-# (it is stopped, or its host cannot be reached).  For one host or several; systemd and Slurm use it too (deploy/systemd,
-# deploy/slurm).
+# (it is stopped, or its host cannot be reached), or when the coordinator gives the group up.  For one host or several; systemd
+# and Slurm use it too (deploy/systemd, deploy/slurm).
 #   deploy/run-group.sh [options of mpirun] -- [options of ingot-worker]
 #   deploy/run-group.sh -np 8 --hostfile hosts -- --model /models/m --connect tcp://head:5556
 # SIGTERM and SIGINT end the group.  Open MPI's waits are shortened so that a killed rank, a stopped one and a lost host
-# are noticed within seconds; an option of yours with the same name comes later and wins.
+# are noticed within seconds; an option of yours with the same name takes the place.
 # --hostfile or --host may name more hosts than -np needs: the group starts on the first ones that answer a login, so a spare
 # takes the place of a lost host, and a line names those that were left out.  If too few answer, it waits for them.
 # Every host needs the programs and the model at the same paths, a login with keys from this host, and, where hosts have
@@ -18,6 +18,7 @@ set -uo pipefail
 QUICK_S=10                      # a group that has served for less has failed to start
 MAX_QUICK=${INGOT_TRIES:-10}    # so often in a row
 END_S=${INGOT_END_S:-2}         # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
+GRACE_MS=500                    # the same when the coordinator has given the group up
 SILENCE_S=${INGOT_SILENCE_S:-5} # a rank that has written no sign of life (--signs-of-life) for longer has stopped
 
 mpi=() worker=()
@@ -46,12 +47,18 @@ read_mpirun_options "${mpi[@]}"
 program=$(command -v ingot-worker || echo "$here/../build/release/bin/ingot-worker")
 
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+trap 'end_watch; end_probes; rm -rf "$dir"' EXIT
 host_options=()
 ! chooses_hosts || mpi=("${others[@]}")
 [ "$(id -u)" != 0 ] || mpi=(--allow-run-as-root "${mpi[@]}")
 mkfifo "$dir/output" || exit 1
-asked='' group=''
+own=() # options of mpirun, which takes none twice
+[[ " ${mpi[*]} " =~ \ --?bind-to\  ]] || own+=(--bind-to none)
+for setting in 'odls_base_sigkill_timeout 0' 'oob_tcp_keepalive_time 2' 'oob_tcp_keepalive_intvl 1' 'oob_tcp_keepalive_probes 2'; do
+  read -ra words <<<"$setting"
+  [[ " ${mpi[*]} " == *" ${words[0]} "* ]] || own+=(--mca "${words[@]}")
+done
+asked='' group='' watcher='' welcomed=''
 # shellcheck disable=SC2317 # called by the trap
 on_signal() {
   asked=1
@@ -77,6 +84,25 @@ remove_files() {
   rmdir "$all" 2>/dev/null || true
 }
 
+# The coordinator says in a line of the output when it gives up the group of this epoch.
+watch_group() {
+  epoch=$2
+  end_watch
+  "$program" "${worker[@]}" --die-with-parent --connect "$1" --watch-epoch "$2" >"$dir/output" 2>/dev/null </dev/null 3<&- &
+  watcher=$!
+}
+
+end_watch() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+  watcher=''
+}
+
+# Milliseconds, for short times.
+set_now() {
+  now=${EPOCHREALTIME/[.,]/}
+  now=$((now / 1000))
+}
+
 # Reads a line within so many seconds, notes a sign of life, copies any other line.
 take_line() {
   local part
@@ -87,7 +113,14 @@ take_line() {
     rest=$line line=''
   fi
   case $line in
-  *'welcomed by the coordinator'*) welcomed=${welcomed:-$SECONDS} ;;
+  *'welcomed by the coordinator'*)
+    welcomed=${welcomed:-$SECONDS}
+    [[ ! $line =~ 'welcomed by the coordinator at '([^ ]+)': epoch '([0-9]+) ]] || watch_group "${BASH_REMATCH[@]:1:2}"
+    ;;
+  'ingot-worker epoch '*' is given up: '*)
+    [[ $line != "ingot-worker epoch $epoch "* ]] || given_up=${line#*' given up: '}
+    line=''
+    ;;
   *'no coordinator has welcomed this group'*': the server refuses this key'* | \
     *'no coordinator has welcomed this group'*': one side has keys'*) refused=1 ;;
   esac
@@ -114,9 +147,21 @@ silent_rank() {
 
 # Copies mpirun's output until it has ended.  When a rank has reported a fault mpirun gets END_S seconds.
 follow() {
-  local line rest='' fault='' rc silent looked=$SECONDS lived=()
+  local line rest='' fault='' rc silent now told='' looked=$SECONDS lived=()
   while kill -0 "$group" 2>/dev/null; do
-    take_line 0.5
+    take_line "$([ -z "$told" ] && echo 0.5 || echo 0.1)"
+    if [ -n "$given_up" ]; then
+      set_now
+      if [ -z "$told" ]; then
+        told=$now
+        echo "run-group.sh: the coordinator has given the group up ($given_up): it is ended" >&2
+        kill -TERM "$group" 2>/dev/null
+        ! chooses_hosts || begin_probes
+      elif [ $((now - told)) -gt $GRACE_MS ]; then # it waits for a host that cannot be reached
+        end_session
+        return
+      fi
+    fi
     case $line in *' error worker'*) fault=${fault:-$SECONDS} ;; esac
     if [ "$looked" != "$SECONDS" ] && silent_rank; then
       echo "run-group.sh: rank $silent has shown no sign of life for $SILENCE_S s: the group is ended" >&2
@@ -163,19 +208,19 @@ while [ -z "$asked" ]; do
     [ -n "$asked" ] || sleep_for 1
     continue
   fi
-  welcomed='' refused=''
-  setsid mpirun --bind-to none --mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 \
-    --mca oob_tcp_keepalive_probes 2 "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
+  welcomed='' refused='' given_up='' epoch=''
+  setsid mpirun "${own[@]}" "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
   group=$!
   exec 3<>"$dir/output"
   follow
   wait "$group"
   rc=$?
   end_session # a login to a host that is lost does not end by itself
+  end_watch
   exec 3<&-
   remove_files
   [ -z "$asked" ] || break
-  end_if_permanent "$rc"
+  [ -n "$given_up" ] || end_if_permanent "$rc"
   if [ -n "$welcomed" ] && [ $((SECONDS - welcomed)) -ge $QUICK_S ]; then
     quick=0
   elif [ "$rc" != 4 ]; then # 4: there is no coordinator
@@ -188,6 +233,7 @@ while [ -z "$asked" ]; do
   most=30
   [ -z "$welcomed" ] || most=5
   pause=$(awk -v n=$quick -v most=$most 'BEGIN { p = 0.1 * 2 ^ n; print (p > most) ? most : p }')
+  [ -z "$given_up" ] || [ $quick -gt 1 ] || pause=0
   echo "run-group.sh: the group ended with $rc, starting it again in $pause s" >&2
   sleep_for "$pause"
 done

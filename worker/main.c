@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/parent.h"
 #include "worker/coordinator_port.h"
+#include "worker/group_watch.h"
 #include "worker/host_share.h"
 #include "worker/inspect.h"
 #include "worker/life_signs.h"
@@ -19,6 +20,8 @@
 #include "worker/rank.h"
 #include "worker/rank_loop.h"
 #include "worker/start_watch.h"
+
+enum { WATCH_MS = 1000 }; /* between two questions of --watch-epoch */
 
 static volatile sig_atomic_t stop_asked;
 
@@ -321,6 +324,26 @@ static int hello(const struct worker_options *opt)
     return EXIT_AS_ASKED;
 }
 
+/* --watch-epoch: the line is for the launcher, which has begun this process. */
+static int watch_group(const struct worker_options *opt)
+{
+    struct sock_curve keys;
+    const struct sock_curve *curve;
+    enum watch_end end = WATCH_UNKNOWN;
+    char why[512];
+    enum status st = load_keys(&opt->shared, opt->connect, &keys, &curve);
+    if (st == ST_OK)
+        st = group_watch_run(opt->connect, curve, (uint64_t)opt->watch_epoch, WATCH_MS, &end, why);
+    if (st != ST_OK) {
+        fprintf(stderr, "ingot-worker: %s\n", status_text());
+        return EXIT_START;
+    }
+    if (end == WATCH_UNKNOWN)
+        return EXIT_ORPHAN;
+    printf("ingot-worker epoch %lld is given up: %s\n", (long long)opt->watch_epoch, why);
+    return EXIT_REFUSED;
+}
+
 int main(int argc, char **argv)
 {
     struct worker_options opt;
@@ -346,6 +369,8 @@ int main(int argc, char **argv)
         return look(&opt);
     if (opt.hello)
         return hello(&opt);
+    if (opt.watch_epoch)
+        return watch_group(&opt);
     set_signals();
     return run(&opt, &res);
 }

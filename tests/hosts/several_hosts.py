@@ -27,12 +27,16 @@ class Hosts(Parts):
 
     remote = ("--allow-remote",)  # the coordinator's options for connections from other hosts
 
-    def __init__(self, slow=None, patient=False, spare=False, **kw):
+    def __init__(self, slow=None, patient=False, spare=False, deaf=False, **kw):
+        """deaf: the launcher learns of a loss from the coordinator alone."""
         deadlines = [] if patient else ["--step-deadline-ms", "1000", "--silence-ms", "1000"]
         super().__init__(MODEL, tp=2, **kw)
         self.coordinator_args = [*deadlines, *self.remote]
         self.net = namespaces.Network(["head", "w1", "w2", *(["w3"] if spare else [])], self.dir, slow)
         self.patience = {"INGOT_PROBE_S": str(tap.LIMIT)} if spare else {}  # a slow host is none that is left out
+        if deaf:
+            self.patience["INGOT_SILENCE_S"] = str(tap.LIMIT)
+        self.mpirun = [arg for name in ("time", "intvl") for arg in ("--mca", f"oob_tcp_keepalive_{name}", str(tap.LIMIT))] if deaf else []
         self.workers = "tcp://0.0.0.0:5556"
 
     def __enter__(self):
@@ -61,7 +65,7 @@ class Hosts(Parts):
 
     def hosts(self):
         """The options of mpirun."""
-        return [*ONE_NETWORK, "--mca", "plm_rsh_agent", SHELL, "--host",
+        return [*ONE_NETWORK, *self.mpirun, "--mca", "plm_rsh_agent", SHELL, "--host",
                 ",".join(f"{self.net.host[n].address}:1" for n in self.net.names if n != "head")]
 
     def launch(self, model, *args):
