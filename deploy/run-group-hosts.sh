@@ -11,7 +11,7 @@ probes=() asked_ms=0        # when they began
 names=() slots=() # slots: "" if the line of the file has none
 ranks='' each=''  # -np; ranks of a host where an option says so
 spread=''         # mpirun does not fill one host after another
-listed='' filed='' others=() agent=${OMPI_MCA_plm_rsh_agent:-} said=''
+listed='' filed='' taken='' others=() agent=${OMPI_MCA_plm_rsh_agent:-} said=''
 
 add_host() {
   names+=("$1")
@@ -108,6 +108,16 @@ chooses_hosts() {
   [ ${#names[@]} != 0 ] && { [ -z "$listed" ] || [ -z "$filed" ]; }
 }
 
+# More than -np needs?
+has_spares() {
+  chooses_hosts && [ -n "$ranks" ] && [ "$(total_slots)" -gt "$ranks" ]
+}
+
+# The login program's command, for probe and unreached_ports.
+set_login() {
+  read -ra login_command <<<"${agent:-ssh -o BatchMode=yes -o ConnectTimeout=$PROBE_S}"
+}
+
 # mpirun needs no login here.
 is_this_host() {
   local name=${1#*@} own address
@@ -123,11 +133,11 @@ is_this_host() {
 
 # Asks a host; the answer comes as the exit code in FILE.rc and what was said in FILE.  SIGTERM ends the login, too.
 probe() {
-  local rc=0 command login='' stopped=''
+  local rc=0 login_command login='' stopped=''
   trap 'stopped=1; [ -z "$login" ] || kill "$login" 2>/dev/null' TERM
   if ! is_this_host "$1"; then
-    read -ra command <<<"${agent:-ssh -o BatchMode=yes -o ConnectTimeout=$PROBE_S}"
-    timeout -k 1 "$PROBE_S" "${command[@]}" "$1" true >"$2" 2>&1 </dev/null &
+    set_login
+    timeout -k 1 "$PROBE_S" "${login_command[@]}" "$1" true >"$2" 2>&1 </dev/null &
     login=$!
     [ -z "$stopped" ] || kill "$login" 2>/dev/null
     wait "$login" || rc=$?
@@ -135,6 +145,44 @@ probe() {
   fi
   echo $rc >"$2.rc.new"
   mv "$2.rc.new" "$2.rc"
+}
+
+# The TCP ports on which mpirun waits for its daemons, one a line.
+listening_ports() {
+  local fd link inodes=' ' address state inode
+  for fd in "/proc/$group/fd/"*; do
+    link=$(readlink "$fd")
+    [[ $link != socket:* ]] || inodes+="${link//[!0-9]/} "
+  done
+  while read -r _ address _ state _ _ _ _ _ inode _; do
+    [ "$state" = 0A ] && [[ $inodes == *" $inode "* && $address != 0100007F:* ]] && echo $((16#${address#*:}))
+  done <"/proc/$group/net/tcp"
+}
+
+# Asks a host whether it can connect to a port of this one; "no connection" in FILE: it cannot.
+ask_back() {
+  local login_command
+  set_login
+  timeout -k 1 $((2 * PROBE_S)) "${login_command[@]}" "$1" sh -c "'for a in $addresses; do timeout 2 bash -c \
+\"exec 3<>/dev/tcp/\$a/$port\" && exit 0; done; echo no connection'" >"$2" 2>/dev/null </dev/null || echo 'no answer' >"$2"
+}
+
+# Says which of the chosen hosts cannot connect to mpirun on this host, if one cannot.
+unreached_ports() {
+  local i port addresses hosts='' asked_hosts=()
+  read -r port < <(listening_ports) || return 0
+  addresses=$(hostname -I 2>/dev/null)
+  for i in $taken; do
+    ! is_this_host "${names[i]}" || continue
+    ask_back "${names[i]}" "$dir/reach.$i" &
+    asked_hosts+=($!)
+  done
+  wait "${asked_hosts[@]}"
+  for i in $taken; do
+    [ ! -s "$dir/reach.$i" ] || hosts+=", ${names[i]} ($(tail -n 1 "$dir/reach.$i"))"
+  done
+  [ -z "$hosts" ] || echo "not all hosts reach port $port of this host ($HOSTNAME, ${addresses% }): ${hosts#, }: a firewall? \
+Open MPI's ports must be open between all hosts, in both directions (docs/hosts.md)"
 }
 
 # Sets answers=(): "" not known yet, "yes", or why not.
@@ -245,6 +293,7 @@ choose_hosts() {
     return 1
   }
   say_hosts 'hosts:'
+  taken=${chosen[*]}
   if [ -n "$listed" ]; then # two names of one host are allowed in a list, and not in a file
     host_options=(--host "$(for i in "${chosen[@]}"; do printf '%s:%s,' "${names[i]}" "${slots[i]}"; done)")
     host_options[1]=${host_options[1]%,}

@@ -19,6 +19,7 @@ QUICK_S=10                      # a group that has served for less has failed to
 MAX_QUICK=${INGOT_TRIES:-10}    # so often in a row
 END_S=${INGOT_END_S:-2}         # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
 GRACE_MS=500                    # the same when the coordinator has given the group up
+START_S=${INGOT_START_S:-60}    # after so long without a sign of life of any rank the start has failed
 SILENCE_S=${INGOT_SILENCE_S:-5} # a rank that has written no sign of life (--signs-of-life) for longer has stopped
 
 mpi=() worker=()
@@ -145,9 +146,17 @@ silent_rank() {
   return 1
 }
 
-# Copies mpirun's output until it has ended.  When a rank has reported a fault mpirun gets END_S seconds.
+# mpirun waits, for two minutes or for ever, when its daemons on other hosts cannot connect to it.
+say_no_start() {
+  local why
+  why=$(! chooses_hosts || unreached_ports)
+  echo "run-group.sh: mpirun has started no rank within $START_S s: ${why:-its output may say why}: the start is ended" >&2
+}
+
+# Copies mpirun's output until it has ended.  When a rank has reported a fault, or a signal has come before there were ranks,
+# mpirun gets END_S seconds.
 follow() {
-  local line rest='' fault='' rc silent now told='' looked=$SECONDS lived=()
+  local line rest='' fault='' rc silent now told='' looked=$SECONDS began=$SECONDS lived=()
   while kill -0 "$group" 2>/dev/null; do
     take_line "$([ -z "$told" ] && echo 0.5 || echo 0.1)"
     if [ -n "$given_up" ]; then
@@ -156,20 +165,28 @@ follow() {
         told=$now
         echo "run-group.sh: the coordinator has given the group up ($given_up): it is ended" >&2
         kill -TERM "$group" 2>/dev/null
-        ! chooses_hosts || begin_probes
+        ! has_spares || begin_probes
       elif [ $((now - told)) -gt $GRACE_MS ]; then # it waits for a host that cannot be reached
         end_session
         return
       fi
     fi
     case $line in *' error worker'*) fault=${fault:-$SECONDS} ;; esac
+    if [ ${#lived[@]} = 0 ]; then
+      [ -z "$asked" ] || fault=${fault:-$SECONDS}
+      if [ $((SECONDS - began)) -gt "$START_S" ]; then
+        say_no_start
+        end_session
+        return
+      fi
+    fi
     if [ "$looked" != "$SECONDS" ] && silent_rank; then
       echo "run-group.sh: rank $silent has shown no sign of life for $SILENCE_S s: the group is ended" >&2
       end_session
       return
     fi
     if [ -n "$fault" ] && [ $((SECONDS - fault)) -gt "$END_S" ]; then
-      echo "run-group.sh: mpirun has not ended ${END_S} s after a fault: it is killed" >&2
+      echo "run-group.sh: mpirun has not ended ${END_S} s after a $([ -n "$asked" ] && echo signal || echo fault): it is killed" >&2
       end_session
       return
     fi

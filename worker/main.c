@@ -242,6 +242,18 @@ static void name_log(const struct control_info *ci, enum log_level level)
     log_init(name, level);
 }
 
+/* This rank's number before MPI_Init, which may wait for other hosts; -1: the launcher does not say. */
+static int rank_to_be(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *text = getenv(names[i]);
+        if (text)
+            return (int)strtol(text, NULL, 10);
+    }
+    return -1;
+}
+
 static int run(const struct worker_options *opt, const struct option_result *res)
 {
     struct rank g = {.opt = &opt->shared};
@@ -249,7 +261,10 @@ static int run(const struct worker_options *opt, const struct option_result *res
     struct digest_cache cache;
     struct peer_watch *watch = NULL;
     log_init("worker", (enum log_level)opt->shared.log_level);
-    enum status st = meet(&ci, &opt->shared);
+    int early = opt->signs_of_life ? rank_to_be() : -1;
+    enum status st = early >= 0 ? life_signs_begin(early) : ST_OK;
+    if (st == ST_OK)
+        st = meet(&ci, &opt->shared);
     digest_cache_init(&cache, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     name_log(&ci, (enum log_level)opt->shared.log_level);
     if (st != ST_OK) {
@@ -266,7 +281,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
         worker_options_print(stderr, opt, res);
     g.ci = ci;
     st = peer_watch_open(&watch, &ci, EXIT_FAULT);
-    if (st == ST_OK && opt->signs_of_life)
+    if (st == ST_OK && opt->signs_of_life && early < 0)
         st = life_signs_begin(ci.rank);
     if (st != ST_OK)
         give_up(&g, st, "cannot watch the other ranks", EXIT_START);

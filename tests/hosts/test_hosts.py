@@ -107,4 +107,53 @@ def a_network_that_does_not_connect_the_hosts():
         assert p.wait(2 * tap.LIMIT) == 0 and "2 ranks: hello" in c.log(), c.log()
 
 
+DAEMONS, RANKS = "46000-46049", "46050-46099"
+PORTS = ["--mca", "oob_tcp_dynamic_ipv4_ports", DAEMONS, "--mca", "btl_tcp_port_min_v4", "46050", "--mca", "btl_tcp_port_range_v4", "50"]
+
+
+def nothing_is_left(c):
+    for host in c.net.host.values():
+        tap.wait_for(lambda host=host: not host.pids("ingot-worker") + host.pids("orted") + host.pids("mpirun"), "nothing is left")
+
+
+@tap.case
+def a_firewall_before_the_head():
+    """mpirun's daemons cannot connect to it: the launcher says so in a bounded time, and heeds signals meanwhile."""
+    if why := namespaces.missing():
+        raise tap.Skip(f"not shown: {why}")
+    with Hosts(groups=0) as c:
+        c.mpirun = PORTS
+        c.net.host["head"].firewall(DAEMONS)
+        c.patience = {"INGOT_TRIES": "1", "INGOT_START_S": "2"}
+        assert c.group().wait(tap.LIMIT) == 1, c.log()[-4000:]
+        (said,) = [line for line in c.log().splitlines() if "mpirun has started no rank within 2 s: not all hosts reach port 460" in line]
+        w1, w2 = (c.net.host[n].address for n in ("w1", "w2"))
+        assert f"of this host (head, {c.net.host['head'].address}): {w1} (no connection), {w2} (no connection): a firewall?" in said, said
+        print(f"    {said}")
+        nothing_is_left(c)
+        c.patience["INGOT_START_S"] = str(tap.LIMIT)
+        launcher = c.group()  # mpirun heeds no SIGTERM
+        tap.wait_for(lambda: all(c.net.host[n].pids("orted") for n in ("w1", "w2")), "the daemons")
+        c.net.host["head"].tell(launcher, signal.SIGTERM)
+        assert launcher.wait(tap.LIMIT) == 0, c.log()[-4000:]
+        nothing_is_left(c)
+
+
+@tap.case
+def a_firewall_between_ranks():
+    """MPI waits for ever; the ranks end themselves, and show signs of life until then."""
+    if why := namespaces.missing():
+        raise tap.Skip(f"not shown: {why}")
+    with Hosts(groups=0) as c:
+        c.mpirun = PORTS
+        for name in ("w1", "w2"):
+            c.net.host[name].firewall(RANKS)
+        p = c.spawn("mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", 2, *c.hosts(), BIN / "ingot-worker", "--model", c.model,
+                    "--connect", c.endpoint, "--signs-of-life", "--contact-ms", 2000)
+        assert p.wait(tap.LIMIT) != 0
+        assert "the ranks have not reached each other within 2000 ms (this is host w" in c.log() and "a firewall must let" in c.log(), c.log()
+        assert all(f"ingot-worker rank {rank} lives" in c.log() for rank in (0, 1)), c.log()
+        nothing_is_left(c)
+
+
 tap.main()
