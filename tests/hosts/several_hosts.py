@@ -63,15 +63,16 @@ class Hosts(Parts):
     def group(self, model=None, args=()):
         return self.launch(model or self.model, "--threads", 1, *args)
 
-    def hosts(self):
+    def hosts(self, hosts=None):
         """The options of mpirun."""
+        hosts = hosts or [self.net.host[n] for n in self.net.names if n != "head"]
         return [*ONE_NETWORK, *self.mpirun, "--mca", "plm_rsh_agent", SHELL, "--host",
-                ",".join(f"{self.net.host[n].address}:1" for n in self.net.names if n != "head")]
+                ",".join(f"{h.address}:1" for h in hosts)]
 
-    def launch(self, model, *args):
+    def launch(self, model, *args, ranks=2, hosts=None):
         """Starts a launcher on the head."""
         head = self.net.host["head"].address
-        return self.spawn(LAUNCHER, "-np", 2, *self.hosts(), "--", "--model", model, "--connect", f"tcp://{head}:5556", *args,
+        return self.spawn(LAUNCHER, "-np", ranks, *(self.hosts(hosts) if hosts else self.hosts()), "--", "--model", model, "--connect", f"tcp://{head}:5556", *args,
                           env={"PATH": f"{BIN}:{os.environ['PATH']}", **self.patience})
 
     def rank(self, name):

@@ -63,6 +63,50 @@ fault("the_link_of_rank_0_is_cut", lambda c: c.net.host["w1"].link("down"), lamb
 
 
 @tap.case
+def the_head_is_cut_off_for_a_while():
+    """With deadlines that are longer than the cut the group keeps its weights and its sequences."""
+    with undisturbed(patient=True, deaf=True) as (c, want):
+        client, head = c.clients[0], c.net.host["head"]
+        rids = start(client)
+        client.backlog.append(client.recv())
+        head.link("down")
+        time.sleep(4.5)
+        head.link("up")
+        assert finish(client, rids) == want, "other bytes"
+        assert client.call("Stats")[1].recoveries == 0 and c.log().count("welcomed by") == 1, c.log()
+
+
+@tap.case
+def a_link_is_cut_for_good():
+    """The spare takes the host's place; the launcher can be ended while the link is down."""
+    if not os.environ.get("INGOT_ALL"):
+        raise tap.Skip("only with --all")
+    with undisturbed(spare=True) as (c, want):
+        client, w2 = c.clients[0], c.net.host["w2"]
+        silence = hurt_in_the_middle(c, want, lambda: w2.link("down"))
+        print(f"    a link is cut for good, a spare takes its place: the longest silence was {silence:.1f} s")
+        assert client.call("Stats")[1].group[0].hosts == "w1 0, w3 1", c.log()
+        tap.wait_for(lambda: not w2.pids("ingot-worker"), "the rank that is cut off ends")
+        c.net.host["head"].tell(c.procs[1], signal.SIGTERM)
+        assert c.procs[1].wait(tap.LIMIT) == 0, c.log()[-4000:]
+
+
+@tap.case
+def a_host_joins_under_load():
+    if not os.environ.get("INGOT_ALL"):
+        raise tap.Skip("only with --all")
+    with undisturbed(spare=True, patient=True) as (c, want):
+        client, w3 = c.clients[0], c.net.host["w3"]
+        rids = [rid for _ in range(4) for rid in start(client)]
+        client.backlog.append(client.recv())
+        t0 = time.monotonic()
+        c.launch(c.model, "--threads", 1, ranks=1, hosts=[w3])
+        tap.wait_for(lambda: any(g.hosts == "w3 0" and g.tokens_generated for g in client.call("Stats")[1].group), "tokens of the new host")
+        print(f"    a host's first tokens came {time.monotonic() - t0:.1f} s after its launcher began")
+        assert finish(client, rids) == 4 * want, "other bytes"
+
+
+@tap.case
 def a_host_is_lost_while_nobody_asks():
     with undisturbed() as (c, want):
         assert finish(c.clients[0], start(c.clients[0])) == want
