@@ -10,6 +10,7 @@
 # takes the place of a lost host, and a line names those that were left out.  If too few answer, it waits for them.
 # Every host needs the programs and the model at the same paths, a login with keys from this host, and, where hosts have
 # several networks or firewalls, --mca oob_tcp_if_include, btl_tcp_if_include and the ports (docs/hosts.md).
+# A start in which no rank shows a sign of life within 60 s (INGOT_START_S) has failed: hosts that cannot connect to mpirun are named.
 # Exit codes: 0 the coordinator has drained, or a signal came; 2 wrong options; 3 the model cannot be served; 5 the
 # coordinator refuses this group or its key; 127 there is no mpirun; 1 the group ended ten times in a row (INGOT_TRIES)
 # before it had served for ten seconds.  A group that no coordinator has answered is started again without end.
@@ -26,7 +27,7 @@ mpi=() worker=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   case "$1" in
   -h | --help)
-    sed -n '2,15s/^# \{0,1\}//p' "$0"
+    sed -n '2,16s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   esac
@@ -75,6 +76,12 @@ end_session() {
     read -ra fields <<<"${line##*) }" # state, parent, group, session, ...
     [ "${fields[3]:-}" != "$group" ] || kill -KILL "${pid#/proc/}" 2>/dev/null
   done
+}
+
+kill_session() {
+  kill -KILL "$group" 2>/dev/null
+  end_session
+  killed=1
 }
 
 # A killed mpirun leaves them, in a folder that all of the user's share.
@@ -167,7 +174,7 @@ follow() {
         kill -TERM "$group" 2>/dev/null
         ! has_spares || begin_probes
       elif [ $((now - told)) -gt $GRACE_MS ]; then # it waits for a host that cannot be reached
-        end_session
+        kill_session
         return
       fi
     fi
@@ -176,18 +183,18 @@ follow() {
       [ -z "$asked" ] || fault=${fault:-$SECONDS}
       if [ $((SECONDS - began)) -gt "$START_S" ]; then
         say_no_start
-        end_session
+        kill_session
         return
       fi
     fi
     if [ "$looked" != "$SECONDS" ] && silent_rank; then
       echo "run-group.sh: rank $silent has shown no sign of life for $SILENCE_S s: the group is ended" >&2
-      end_session
+      kill_session
       return
     fi
     if [ -n "$fault" ] && [ $((SECONDS - fault)) -gt "$END_S" ]; then
       echo "run-group.sh: mpirun has not ended ${END_S} s after a $([ -n "$asked" ] && echo signal || echo fault): it is killed" >&2
-      end_session
+      kill_session
       return
     fi
     [ "$rc" = 0 ] || [ "$rc" -gt 128 ] || sleep 0.1
@@ -225,14 +232,14 @@ while [ -z "$asked" ]; do
     [ -n "$asked" ] || sleep_for 1
     continue
   fi
-  welcomed='' refused='' given_up='' epoch=''
+  welcomed='' refused='' given_up='' killed='' epoch=''
   setsid mpirun "${own[@]}" "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
   group=$!
   exec 3<>"$dir/output"
   follow
   wait "$group"
   rc=$?
-  end_session # a login to a host that is lost does not end by itself
+  [ -n "$killed" ] || end_session # a login to a host that is lost does not end by itself
   end_watch
   exec 3<&-
   remove_files
