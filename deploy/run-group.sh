@@ -96,7 +96,8 @@ remove_files() {
 watch_group() {
   epoch=$2
   end_watch
-  "$program" "${worker[@]}" --die-with-parent --connect "$1" --watch-epoch "$2" >"$dir/output" 2>/dev/null </dev/null 3<&- &
+  # by another name: it is no rank
+  (exec -a ingot-watch "$program" "${worker[@]}" --die-with-parent --connect "$1" --watch-epoch "$2" >"$dir/output" 2>/dev/null </dev/null 3<&-) &
   watcher=$!
 }
 
