@@ -134,7 +134,7 @@ class Host:
             run("nsenter", "-t", self.pid, "--net", "ip", "rule", *rule)
 
     def processes(self):
-        """{pid, as this machine counts: name of the program} of the host."""
+        """{pid, as this machine counts: name of the program} of the host; a launcher's watch is no ingot-worker."""
         found = {}
         try:
             mine = os.readlink(f"/proc/{self.pid}/ns/pid")
@@ -143,7 +143,8 @@ class Host:
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and os.readlink(entry / "ns/pid") == mine:
-                    found[int(entry.name)] = os.path.basename(os.readlink(entry / "exe"))
+                    watch = (entry / "cmdline").read_bytes().startswith(b"ingot-watch\0")
+                    found[int(entry.name)] = "ingot-watch" if watch else os.path.basename(os.readlink(entry / "exe"))
             except OSError:
                 pass
         return found
