@@ -16,6 +16,7 @@ enum {
     PAUSED_US = 1000 * 1000, /* between two polls, which are 200 ms apart at most: an own pause */
     PROBES = 20,             /* of the groups, a millisecond apart, after a connection has ended */
     KEPT_PLACES = 2,         /* for groups with this server's digests */
+    GIVEN_UP = 16,           /* epochs that are remembered for watchers who come late */
 };
 
 static const char lost_key[] = "its key may not serve any more";
@@ -37,6 +38,8 @@ struct worker_port {
     struct worker_group groups[MAX_WORKER_GROUPS];
     struct worker_port_need need;
     uint64_t next_epoch, beat_us;
+    uint64_t given_up[GIVEN_UP]; /* ring: epochs of groups, the last ones */
+    uint32_t n_given_up;
     struct wire_mem rx, tx;
     struct log_limit bad; /* of the lines about messages and groups that are refused */
 };
@@ -186,6 +189,18 @@ static void fence(struct worker_port *l, struct worker_port_event *ev, struct wo
         l->clock = g->clock;
         l->has_clock = true;
     }
+}
+
+/* Fences a group that answers no more.  Its launcher is told: the group may not end by itself.  (One whose connection has
+ * ended may come back with its weights.) */
+static void give_up(struct worker_port *l, struct worker_port_event *ev, struct worker_group *g,
+                    const char *why)
+{
+    struct worker_msg msg = {.type = WMSG_REFUSED, .u.refused = why};
+    if (g->n_watcher)
+        send_to(l, g->watcher, g->n_watcher, &msg);
+    l->given_up[l->n_given_up++ % GIVEN_UP] = g->epoch;
+    fence(l, ev, g, why);
 }
 
 void worker_port_drop(struct worker_port *l, struct worker_group *g, const char *why,
@@ -399,6 +414,24 @@ static struct worker_group *group_of(struct worker_port *l, const uint8_t *id, s
     return NULL;
 }
 
+/* A launcher asks to be told when the group is given up.  It asks again and again: the last one is told. */
+static void on_watch(struct worker_port *l, const struct sender *from, uint64_t epoch)
+{
+    struct worker_msg reply = {.type = WMSG_SHUTDOWN};
+    for (int i = 0; i < MAX_WORKER_GROUPS; i++) {
+        struct worker_group *g = &l->groups[i];
+        if (!g->used || g->epoch != epoch || !may_serve(l, from->key))
+            continue;
+        memcpy(g->watcher, from->id, from->n_id);
+        g->n_watcher = (uint8_t)from->n_id;
+        return;
+    }
+    for (uint32_t i = 0; i < GIVEN_UP && i < l->n_given_up; i++)
+        if (l->given_up[i] == epoch)
+            reply = (struct worker_msg){.type = WMSG_REFUSED, .u.refused = "it was given up"};
+    send_to(l, from->id, from->n_id, &reply);
+}
+
 static void on_message(struct worker_port *l, const struct sender *from, const void *data, size_t n,
                        uint64_t now_us, struct worker_port_event *ev)
 {
@@ -424,6 +457,10 @@ static void on_message(struct worker_port *l, const struct sender *from, const v
             fence(l, ev, g, "it said Hello again");
         else
             on_hello(l, from, &m.u.hello, now_us, ev);
+        return;
+    }
+    if (!g && m.type == WMSG_WATCH) {
+        on_watch(l, from, m.u.beat.epoch);
         return;
     }
     if (!g) {
@@ -574,11 +611,11 @@ static bool check_clocks(struct worker_port *l, uint64_t now_us, struct worker_p
                      g->sent[0].n_tokens,
                      (unsigned long long)(now_us - g->sent[0].begin_us) / 1000);
             l->n_late++;
-            fence(l, ev, g, why);
+            give_up(l, ev, g, why);
             return true;
         }
         if (g->n_sent == 0 && now_us > g->heard_us + (uint64_t)l->cfg.silence_ms * 1000U) {
-            fence(l, ev, g, "silent for too long");
+            give_up(l, ev, g, "silent for too long");
             return true;
         }
     }

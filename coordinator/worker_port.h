@@ -1,6 +1,7 @@
 /* The workers' side: one ROUTER socket and the worker groups behind it.  A group is one MPI job and
  * sends messages through its rank 0.  Groups that run steps are active; others that have said Hello
  * stand by.  Every group has its own epoch; messages of other epochs are dropped.
+ * A launcher may watch a group over a connection of its own: it is told when the group is given up.
  * No policy: worker_port reports events and the loop acts on them.  One thread (the loop). */
 #ifndef COORDINATOR_WORKER_PORT_H
 #define COORDINATOR_WORKER_PORT_H
@@ -29,6 +30,8 @@ struct worker_group {
     uint32_t slot; /* its place, in [0, MAX_WORKER_GROUPS) */
     uint8_t identity[255];
     uint8_t n_identity;
+    uint8_t watcher[255]; /* identity of the connection that watches it for its launcher */
+    uint8_t n_watcher;    /* 0: none */
     char key[CURVE_SIZE]; /* of its connection; "": none was asked for */
     uint64_t epoch, launch, pid;
     uint64_t plan_epoch; /* the scheduler's, of the steps in flight */

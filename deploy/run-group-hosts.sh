@@ -1,15 +1,17 @@
-# shellcheck shell=bash disable=SC2154 # dir, asked: of run-group.sh
+# shellcheck shell=bash disable=SC2154 # dir, asked, welcomed: of run-group.sh
 # Which hosts a worker group starts on.  Part of run-group.sh, which reads it.
 #
 # The options --host and --hostfile may name more hosts than -np needs.  Before each start all of them are asked to run `true`
 # through the program that mpirun uses for its logins.  The first ones that answer and have enough slots are taken, the
 # others are left out.  Without -np all hosts are needed.  With --map-by node and the like mpirun spreads the ranks over
-# all hosts that answer.
+# all hosts that answer.  When a group that has served is lost, those that answer are taken at once.
 PROBE_S=${INGOT_PROBE_S:-5} # a host that has not answered by then is left out
+LOSS_MS=700                 # the same, in milliseconds, if others suffice for a group that has served
+probes=() asked_ms=0        # when they began
 names=() slots=() # slots: "" if the line of the file has none
 ranks='' each=''  # -np; ranks of a host where an option says so
 spread=''         # mpirun does not fill one host after another
-listed='' filed='' others=() agent=${OMPI_MCA_plm_rsh_agent:-} said=''
+listed='' filed='' taken='' others=() agent=${OMPI_MCA_plm_rsh_agent:-} said=''
 
 add_host() {
   names+=("$1")
@@ -106,6 +108,16 @@ chooses_hosts() {
   [ ${#names[@]} != 0 ] && { [ -z "$listed" ] || [ -z "$filed" ]; }
 }
 
+# More than -np needs?
+has_spares() {
+  chooses_hosts && [ -n "$ranks" ] && [ "$(total_slots)" -gt "$ranks" ]
+}
+
+# The login program's command, for probe and unreached_ports.
+set_login() {
+  read -ra login_command <<<"${agent:-ssh -o BatchMode=yes -o ConnectTimeout=$PROBE_S}"
+}
+
 # mpirun needs no login here.
 is_this_host() {
   local name=${1#*@} own address
@@ -121,11 +133,11 @@ is_this_host() {
 
 # Asks a host; the answer comes as the exit code in FILE.rc and what was said in FILE.  SIGTERM ends the login, too.
 probe() {
-  local rc=0 command login='' stopped=''
+  local rc=0 login_command login='' stopped=''
   trap 'stopped=1; [ -z "$login" ] || kill "$login" 2>/dev/null' TERM
   if ! is_this_host "$1"; then
-    read -ra command <<<"${agent:-ssh -o BatchMode=yes -o ConnectTimeout=$PROBE_S}"
-    timeout -k 1 "$PROBE_S" "${command[@]}" "$1" true >"$2" 2>&1 </dev/null &
+    set_login
+    timeout -k 1 "$PROBE_S" "${login_command[@]}" "$1" true >"$2" 2>&1 </dev/null &
     login=$!
     [ -z "$stopped" ] || kill "$login" 2>/dev/null
     wait "$login" || rc=$?
@@ -133,6 +145,44 @@ probe() {
   fi
   echo $rc >"$2.rc.new"
   mv "$2.rc.new" "$2.rc"
+}
+
+# The TCP ports on which mpirun waits for its daemons, one a line.
+listening_ports() {
+  local fd link inodes=' ' address state inode
+  for fd in "/proc/$group/fd/"*; do
+    link=$(readlink "$fd")
+    [[ $link != socket:* ]] || inodes+="${link//[!0-9]/} "
+  done
+  while read -r _ address _ state _ _ _ _ _ inode _; do
+    [ "$state" = 0A ] && [[ $inodes == *" $inode "* && $address != 0100007F:* ]] && echo $((16#${address#*:}))
+  done <"/proc/$group/net/tcp"
+}
+
+# Asks a host whether it can connect to a port of this one; "no connection" in FILE: it cannot.
+ask_back() {
+  local login_command
+  set_login
+  timeout -k 1 $((2 * PROBE_S)) "${login_command[@]}" "$1" sh -c "'for a in $addresses; do timeout 2 bash -c \
+\"exec 3<>/dev/tcp/\$a/$port\" && exit 0; done; echo no connection'" >"$2" 2>/dev/null </dev/null || echo 'no answer' >"$2"
+}
+
+# Says which of the chosen hosts cannot connect to mpirun on this host, if one cannot.
+unreached_ports() {
+  local i port addresses hosts='' asked_hosts=()
+  read -r port < <(listening_ports) || return 0
+  addresses=$(hostname -I 2>/dev/null)
+  for i in $taken; do
+    ! is_this_host "${names[i]}" || continue
+    ask_back "${names[i]}" "$dir/reach.$i" &
+    asked_hosts+=($!)
+  done
+  wait "${asked_hosts[@]}"
+  for i in $taken; do
+    [ ! -s "$dir/reach.$i" ] || hosts+=", ${names[i]} ($(tail -n 1 "$dir/reach.$i"))"
+  done
+  [ -z "$hosts" ] || echo "not all hosts reach port $port of this host ($HOSTNAME, ${addresses% }): ${hosts#, }: a firewall? \
+Open MPI's ports must be open between all hosts, in both directions (docs/hosts.md)"
 }
 
 # Sets answers=(): "" not known yet, "yes", or why not.
@@ -190,7 +240,7 @@ say_hosts() {
     *" $i "*) text+=" ${names[i]}" ;;
     *)
       case ${answers[i]:-} in
-      '') [ "$i" -ge "$behind" ] && left+=", ${names[i]} (spare)" || left+=", ${names[i]} (no answer within $((SECONDS - began)) s)" ;;
+      '') [ "$i" -ge "$behind" ] && left+=", ${names[i]} (spare)" || left+=", ${names[i]} (no answer within $(((now - asked_ms) / 1000)).$(((now - asked_ms) / 100 % 10)) s)" ;;
       yes) left+=", ${names[i]} (spare)" ;;
       *) left+=", ${names[i]} (${answers[i]})" ;;
       esac
@@ -202,32 +252,48 @@ say_hosts() {
   said=$text
 }
 
-# Sets host_options=() for the next start; 1: too few hosts answer, or a signal has come.
-choose_hosts() {
-  local i began=$SECONDS ended='' enough='' behind=0 probes=() answers=() chosen=()
+begin_probes() {
+  local i now
   rm -f "$dir"/probe.*
   for i in "${!names[@]}"; do
     probe "${names[i]}" "$dir/probe.$i" &
     probes+=($!)
   done
+  set_now
+  asked_ms=$now
+}
+
+# No login is left.
+end_probes() {
+  [ ${#probes[@]} != 0 ] || return 0
+  kill "${probes[@]}" 2>/dev/null
+  wait "${probes[@]}"
+  probes=()
+}
+
+# Sets host_options=() for the next start; 1: too few hosts answer, or a signal has come.
+choose_hosts() {
+  local i now ended='' enough='' behind=0 answers=() chosen=() more=$((PROBE_S * 1000 / 3))
+  [ ${#probes[@]} != 0 ] || begin_probes
   while [ -z "$ended" ] && [ -z "$asked" ]; do
     read_answers
-    # a host that is named before those that suffice gets a third of PROBE_S more than these took
+    set_now
+    # a host that is named before those that suffice gets so much more time than these took
     if choose_answering; then
-      enough=${enough:-$SECONDS}
-      ! in_order && [ $((SECONDS - enough)) -le $((PROBE_S / 3)) ] || ended=1
+      [ -n "$enough" ] || enough=$([ -n "$welcomed" ] && echo $((asked_ms + LOSS_MS - more)) || echo "$now")
+      ! in_order && [ $((now - enough)) -le "$more" ] || ended=1
     fi
     [ ${#answers[@]} != ${#names[@]} ] || ended=1
     [ -n "$ended" ] || sleep 0.05
   done
-  kill "${probes[@]}" 2>/dev/null
-  wait "${probes[@]}" # no login is left
+  end_probes
   [ -z "$asked" ] || return 1
   choose_answering || {
     say_hosts 'too few hosts answer:'
     return 1
   }
   say_hosts 'hosts:'
+  taken=${chosen[*]}
   if [ -n "$listed" ]; then # two names of one host are allowed in a list, and not in a file
     host_options=(--host "$(for i in "${chosen[@]}"; do printf '%s:%s,' "${names[i]}" "${slots[i]}"; done)")
     host_options[1]=${host_options[1]%,}

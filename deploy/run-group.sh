@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Runs one worker group under mpirun and starts it again when it ends by a fault, or when a rank shows no sign of life for 5 s
-# (it is stopped, or its host cannot be reached).  For one host or several; systemd and Slurm use it too (deploy/systemd,
-# deploy/slurm).
+# (it is stopped, or its host cannot be reached), or when the coordinator gives the group up.  For one host or several; systemd
+# and Slurm use it too (deploy/systemd, deploy/slurm).
 #   deploy/run-group.sh [options of mpirun] -- [options of ingot-worker]
 #   deploy/run-group.sh -np 8 --hostfile hosts -- --model /models/m --connect tcp://head:5556
 # SIGTERM and SIGINT end the group.  Open MPI's waits are shortened so that a killed rank, a stopped one and a lost host
-# are noticed within seconds; an option of yours with the same name comes later and wins.
+# are noticed within seconds; an option of yours with the same name takes the place.
 # --hostfile or --host may name more hosts than -np needs: the group starts on the first ones that answer a login, so a spare
 # takes the place of a lost host, and a line names those that were left out.  If too few answer, it waits for them.
 # Every host needs the programs and the model at the same paths, a login with keys from this host, and, where hosts have
 # several networks or firewalls, --mca oob_tcp_if_include, btl_tcp_if_include and the ports (docs/hosts.md).
+# A start in which no rank shows a sign of life within 60 s (INGOT_START_S) has failed: hosts that cannot connect to mpirun are named.
 # Exit codes: 0 the coordinator has drained, or a signal came; 2 wrong options; 3 the model cannot be served; 5 the
 # coordinator refuses this group or its key; 127 there is no mpirun; 1 the group ended ten times in a row (INGOT_TRIES)
 # before it had served for ten seconds.  A group that no coordinator has answered is started again without end.
@@ -18,13 +19,15 @@ set -uo pipefail
 QUICK_S=10                      # a group that has served for less has failed to start
 MAX_QUICK=${INGOT_TRIES:-10}    # so often in a row
 END_S=${INGOT_END_S:-2}         # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
+GRACE_MS=500                    # the same when the coordinator has given the group up
+START_S=${INGOT_START_S:-60}    # after so long without a sign of life of any rank the start has failed
 SILENCE_S=${INGOT_SILENCE_S:-5} # a rank that has written no sign of life (--signs-of-life) for longer has stopped
 
 mpi=() worker=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   case "$1" in
   -h | --help)
-    sed -n '2,15s/^# \{0,1\}//p' "$0"
+    sed -n '2,16s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   esac
@@ -46,12 +49,18 @@ read_mpirun_options "${mpi[@]}"
 program=$(command -v ingot-worker || echo "$here/../build/release/bin/ingot-worker")
 
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+trap 'end_watch; end_probes; rm -rf "$dir"' EXIT
 host_options=()
 ! chooses_hosts || mpi=("${others[@]}")
 [ "$(id -u)" != 0 ] || mpi=(--allow-run-as-root "${mpi[@]}")
 mkfifo "$dir/output" || exit 1
-asked='' group=''
+own=() # options of mpirun, which takes none twice
+[[ " ${mpi[*]} " =~ \ --?bind-to\  ]] || own+=(--bind-to none)
+for setting in 'odls_base_sigkill_timeout 0' 'oob_tcp_keepalive_time 2' 'oob_tcp_keepalive_intvl 1' 'oob_tcp_keepalive_probes 2'; do
+  read -ra words <<<"$setting"
+  [[ " ${mpi[*]} " == *" ${words[0]} "* ]] || own+=(--mca "${words[@]}")
+done
+asked='' group='' watcher='' welcomed=''
 # shellcheck disable=SC2317 # called by the trap
 on_signal() {
   asked=1
@@ -69,12 +78,38 @@ end_session() {
   done
 }
 
+kill_session() {
+  kill -KILL "$group" 2>/dev/null
+  end_session
+  killed=1
+}
+
 # A killed mpirun leaves them, in a folder that all of the user's share.
 remove_files() {
   local all
   all="${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-/tmp}}/ompi.${HOSTNAME%%.*}.$(id -u)"
   rm -rf "$all/pid.$group"
   rmdir "$all" 2>/dev/null || true
+}
+
+# The coordinator says in a line of the output when it gives up the group of this epoch.
+watch_group() {
+  epoch=$2
+  end_watch
+  # by another name: it is no rank
+  (exec -a ingot-watch "$program" "${worker[@]}" --die-with-parent --connect "$1" --watch-epoch "$2" >"$dir/output" 2>/dev/null </dev/null 3<&-) &
+  watcher=$!
+}
+
+end_watch() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+  watcher=''
+}
+
+# Milliseconds, for short times.
+set_now() {
+  now=${EPOCHREALTIME/[.,]/}
+  now=$((now / 1000))
 }
 
 # Reads a line within so many seconds, notes a sign of life, copies any other line.
@@ -87,7 +122,14 @@ take_line() {
     rest=$line line=''
   fi
   case $line in
-  *'welcomed by the coordinator'*) welcomed=${welcomed:-$SECONDS} ;;
+  *'welcomed by the coordinator'*)
+    welcomed=${welcomed:-$SECONDS}
+    [[ ! $line =~ 'welcomed by the coordinator at '([^ ]+)': epoch '([0-9]+) ]] || watch_group "${BASH_REMATCH[@]:1:2}"
+    ;;
+  'ingot-worker epoch '*' is given up: '*)
+    [[ $line != "ingot-worker epoch $epoch "* ]] || given_up=${line#*' given up: '}
+    line=''
+    ;;
   *'no coordinator has welcomed this group'*': the server refuses this key'* | \
     *'no coordinator has welcomed this group'*': one side has keys'*) refused=1 ;;
   esac
@@ -112,20 +154,48 @@ silent_rank() {
   return 1
 }
 
-# Copies mpirun's output until it has ended.  When a rank has reported a fault mpirun gets END_S seconds.
+# mpirun waits, for two minutes or for ever, when its daemons on other hosts cannot connect to it.
+say_no_start() {
+  local why
+  why=$(! chooses_hosts || unreached_ports)
+  echo "run-group.sh: mpirun has started no rank within $START_S s: ${why:-its output may say why}: the start is ended" >&2
+}
+
+# Copies mpirun's output until it has ended.  When a rank has reported a fault, or a signal has come before there were ranks,
+# mpirun gets END_S seconds.
 follow() {
-  local line rest='' fault='' rc silent looked=$SECONDS lived=()
+  local line rest='' fault='' rc silent now told='' looked=$SECONDS began=$SECONDS lived=()
   while kill -0 "$group" 2>/dev/null; do
-    take_line 0.5
+    take_line "$([ -z "$told" ] && echo 0.5 || echo 0.1)"
+    if [ -n "$given_up" ]; then
+      set_now
+      if [ -z "$told" ]; then
+        told=$now
+        echo "run-group.sh: the coordinator has given the group up ($given_up): it is ended" >&2
+        kill -TERM "$group" 2>/dev/null
+        ! has_spares || begin_probes
+      elif [ $((now - told)) -gt $GRACE_MS ]; then # it waits for a host that cannot be reached
+        kill_session
+        return
+      fi
+    fi
     case $line in *' error worker'*) fault=${fault:-$SECONDS} ;; esac
+    if [ ${#lived[@]} = 0 ]; then
+      [ -z "$asked" ] || fault=${fault:-$SECONDS}
+      if [ $((SECONDS - began)) -gt "$START_S" ]; then
+        say_no_start
+        kill_session
+        return
+      fi
+    fi
     if [ "$looked" != "$SECONDS" ] && silent_rank; then
       echo "run-group.sh: rank $silent has shown no sign of life for $SILENCE_S s: the group is ended" >&2
-      end_session
+      kill_session
       return
     fi
     if [ -n "$fault" ] && [ $((SECONDS - fault)) -gt "$END_S" ]; then
-      echo "run-group.sh: mpirun has not ended ${END_S} s after a fault: it is killed" >&2
-      end_session
+      echo "run-group.sh: mpirun has not ended ${END_S} s after a $([ -n "$asked" ] && echo signal || echo fault): it is killed" >&2
+      kill_session
       return
     fi
     [ "$rc" = 0 ] || [ "$rc" -gt 128 ] || sleep 0.1
@@ -163,19 +233,19 @@ while [ -z "$asked" ]; do
     [ -n "$asked" ] || sleep_for 1
     continue
   fi
-  welcomed='' refused=''
-  setsid mpirun --bind-to none --mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 \
-    --mca oob_tcp_keepalive_probes 2 "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
+  welcomed='' refused='' given_up='' killed='' epoch=''
+  setsid mpirun "${own[@]}" "${host_options[@]}" "${mpi[@]}" "$program" --signs-of-life "${worker[@]}" >"$dir/output" 2>&1 </dev/null &
   group=$!
   exec 3<>"$dir/output"
   follow
   wait "$group"
   rc=$?
-  end_session # a login to a host that is lost does not end by itself
+  [ -n "$killed" ] || end_session # a login to a host that is lost does not end by itself
+  end_watch
   exec 3<&-
   remove_files
   [ -z "$asked" ] || break
-  end_if_permanent "$rc"
+  [ -n "$given_up" ] || end_if_permanent "$rc"
   if [ -n "$welcomed" ] && [ $((SECONDS - welcomed)) -ge $QUICK_S ]; then
     quick=0
   elif [ "$rc" != 4 ]; then # 4: there is no coordinator
@@ -188,6 +258,7 @@ while [ -z "$asked" ]; do
   most=30
   [ -z "$welcomed" ] || most=5
   pause=$(awk -v n=$quick -v most=$most 'BEGIN { p = 0.1 * 2 ^ n; print (p > most) ? most : p }')
+  [ -z "$given_up" ] || [ $quick -gt 1 ] || pause=0
   echo "run-group.sh: the group ended with $rc, starting it again in $pause s" >&2
   sleep_for "$pause"
 done

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/parent.h"
 #include "worker/coordinator_port.h"
+#include "worker/group_watch.h"
 #include "worker/host_share.h"
 #include "worker/inspect.h"
 #include "worker/life_signs.h"
@@ -19,6 +20,8 @@
 #include "worker/rank.h"
 #include "worker/rank_loop.h"
 #include "worker/start_watch.h"
+
+enum { WATCH_MS = 1000 }; /* between two questions of --watch-epoch */
 
 static volatile sig_atomic_t stop_asked;
 
@@ -239,6 +242,18 @@ static void name_log(const struct control_info *ci, enum log_level level)
     log_init(name, level);
 }
 
+/* This rank's number before MPI_Init, which may wait for other hosts; -1: the launcher does not say. */
+static int rank_to_be(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *text = getenv(names[i]);
+        if (text)
+            return (int)strtol(text, NULL, 10);
+    }
+    return -1;
+}
+
 static int run(const struct worker_options *opt, const struct option_result *res)
 {
     struct rank g = {.opt = &opt->shared};
@@ -246,7 +261,10 @@ static int run(const struct worker_options *opt, const struct option_result *res
     struct digest_cache cache;
     struct peer_watch *watch = NULL;
     log_init("worker", (enum log_level)opt->shared.log_level);
-    enum status st = meet(&ci, &opt->shared);
+    int early = opt->signs_of_life ? rank_to_be() : -1;
+    enum status st = early >= 0 ? life_signs_begin(early) : ST_OK;
+    if (st == ST_OK)
+        st = meet(&ci, &opt->shared);
     digest_cache_init(&cache, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     name_log(&ci, (enum log_level)opt->shared.log_level);
     if (st != ST_OK) {
@@ -263,7 +281,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
         worker_options_print(stderr, opt, res);
     g.ci = ci;
     st = peer_watch_open(&watch, &ci, EXIT_FAULT);
-    if (st == ST_OK && opt->signs_of_life)
+    if (st == ST_OK && opt->signs_of_life && early < 0)
         st = life_signs_begin(ci.rank);
     if (st != ST_OK)
         give_up(&g, st, "cannot watch the other ranks", EXIT_START);
@@ -321,6 +339,26 @@ static int hello(const struct worker_options *opt)
     return EXIT_AS_ASKED;
 }
 
+/* --watch-epoch: the line is for the launcher, which has begun this process. */
+static int watch_group(const struct worker_options *opt)
+{
+    struct sock_curve keys;
+    const struct sock_curve *curve;
+    enum watch_end end = WATCH_UNKNOWN;
+    char why[512];
+    enum status st = load_keys(&opt->shared, opt->connect, &keys, &curve);
+    if (st == ST_OK)
+        st = group_watch_run(opt->connect, curve, (uint64_t)opt->watch_epoch, WATCH_MS, &end, why);
+    if (st != ST_OK) {
+        fprintf(stderr, "ingot-worker: %s\n", status_text());
+        return EXIT_START;
+    }
+    if (end == WATCH_UNKNOWN)
+        return EXIT_ORPHAN;
+    printf("ingot-worker epoch %lld is given up: %s\n", (long long)opt->watch_epoch, why);
+    return EXIT_REFUSED;
+}
+
 int main(int argc, char **argv)
 {
     struct worker_options opt;
@@ -346,6 +384,8 @@ int main(int argc, char **argv)
         return look(&opt);
     if (opt.hello)
         return hello(&opt);
+    if (opt.watch_epoch)
+        return watch_group(&opt);
     set_signals();
     return run(&opt, &res);
 }

@@ -1,5 +1,7 @@
 #include "worker/options.h"
 
+#include <string.h>
+
 #define AT(member) offsetof(struct worker_options, member)
 
 static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
@@ -24,6 +26,15 @@ static const struct option_row own_rows[] = {
      .at = AT(signs_of_life),
      .help = "Each rank writes a line to standard output every second, for a launcher that ends a "
              "group whose ranks stop doing so, as ingot-run-group does."},
+    {.name = "watch-epoch",
+     .type = OPT_INT,
+     .at = AT(watch_epoch),
+     .arg = "N",
+     .help =
+         "Serve nothing: write a line and end with 5 when the coordinator at --connect gives up "
+         "the "
+         "worker group of this epoch; end with 4 when it has no such group.  For a launcher, as "
+         "ingot-run-group."},
     {.help = "Inspection"},
     {.name = "inspect",
      .type = OPT_FLAG,
@@ -166,6 +177,10 @@ enum status worker_options_check(const struct worker_options *o)
 {
     const struct shared_options *s = &o->shared;
     if (o->hello)
+        return ST_OK;
+    if (o->watch_epoch && (!o->connect || strchr(o->connect, ',')))
+        FAIL(ST_RANGE, "--watch-epoch needs --connect with one endpoint");
+    if (o->watch_epoch)
         return ST_OK;
     if (!s->model)
         FAIL(ST_RANGE, "--model PATH is required");

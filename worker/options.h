@@ -10,6 +10,7 @@ struct worker_options {
     struct shared_options shared;
     const char *connect;
     bool inspect, hello, json, signs_of_life;
+    int64_t watch_epoch; /* 0: none */
 };
 
 /* As options_parse and options_print_help of common/options.h. */

@@ -27,6 +27,7 @@ add_library(ingot_runtime STATIC
   peer_watch.c
   start_watch.c
   life_signs.c
+  group_watch.c
   rank_loop.c)
 target_link_libraries(ingot_runtime PUBLIC ingot_model ingot_grammar ingot_digest ingot_wire ingot_coll ingot_common ingot_flags
   PRIVATE PkgConfig::ZMQ PkgConfig::CJSON Threads::Threads m)

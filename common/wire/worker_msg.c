@@ -9,6 +9,7 @@ static_assert((int)WMSG_FAULT == INGOT__WORKER__TYPE__FAULT, "types follow worke
 static_assert((int)WMSG_WEIGHTS == INGOT__WORKER__TYPE__WEIGHTS, "types follow worker.proto");
 static_assert((int)WMSG_GRAMMAR_READY == INGOT__WORKER__TYPE__GRAMMAR_READY,
               "types follow worker.proto");
+static_assert((int)WMSG_WATCH == INGOT__WORKER__TYPE__WATCH, "types follow worker.proto");
 static_assert((int)WMSG_FIGURES == INGOT__WORKER__TYPE__FIGURES, "types follow worker.proto");
 static_assert((int)WMSG_GRAMMAR == INGOT__WORKER__TYPE__GRAMMAR, "types follow worker.proto");
 static_assert((int)WMSG_REFUSED == INGOT__WORKER__TYPE__REFUSED, "types follow worker.proto");
@@ -168,6 +169,8 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint16_t type)
         return &ingot__worker__figures__descriptor;
     case WMSG_GRAMMAR_READY:
         return &ingot__worker__grammar_ready__descriptor;
+    case WMSG_WATCH:
+        return &ingot__worker__watch__descriptor;
     case WMSG_WELCOME:
         return &ingot__worker__welcome__descriptor;
     case WMSG_STEP_PLAN:
@@ -227,6 +230,9 @@ enum status worker_msg_decode(struct worker_msg *out, const void *data, size_t n
         return ST_OK;
     case WMSG_GOODBYE:
         out->u.beat.epoch = ((const Ingot__Worker__Goodbye *)m)->epoch;
+        return ST_OK;
+    case WMSG_WATCH:
+        out->u.beat.epoch = ((const Ingot__Worker__Watch *)m)->epoch;
         return ST_OK;
     case WMSG_RESET:
         out->u.beat.epoch = ((const Ingot__Worker__Reset *)m)->epoch;
@@ -418,6 +424,11 @@ enum status worker_msg_encode(struct wire_bytes *out, const struct worker_msg *m
         Ingot__Worker__Goodbye m = INGOT__WORKER__GOODBYE__INIT;
         SET(m, epoch, msg->u.beat.epoch);
         return pb_pack(out, WMSG_GOODBYE, &m.base, mem);
+    }
+    case WMSG_WATCH: {
+        Ingot__Worker__Watch m = INGOT__WORKER__WATCH__INIT;
+        SET(m, epoch, msg->u.beat.epoch);
+        return pb_pack(out, WMSG_WATCH, &m.base, mem);
     }
     case WMSG_RESET: {
         Ingot__Worker__Reset m = INGOT__WORKER__RESET__INIT;

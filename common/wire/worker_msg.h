@@ -23,6 +23,7 @@ enum worker_type {
     WMSG_WEIGHTS,
     WMSG_FIGURES = 160,
     WMSG_GRAMMAR_READY,
+    WMSG_WATCH,
     WMSG_WELCOME = 192,
     WMSG_STEP_PLAN,
     WMSG_RESET,
@@ -105,7 +106,7 @@ struct worker_msg {
             uint64_t epoch, id;
         } ready;
         struct {
-            uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye */
+            uint64_t epoch, last_step; /* heartbeat, reset, shutdown, goodbye, watch */
         } beat;
         const char *refused; /* why */
     } u;

@@ -141,6 +141,79 @@ Test(worker_port, a_step_that_is_not_answered)
     tear_down(&r);
 }
 
+/* A launcher's connection that has asked about the epoch.  Polls until the port has read it. */
+static void *watcher(struct rig *r, uint64_t epoch)
+{
+    struct worker_msg m = {.type = WMSG_WATCH, .u.beat.epoch = epoch};
+    struct sock_config sc = {.max_message = 1 << 20};
+    zmq_pollitem_t item = {.socket = worker_port_socket(r->port), .events = ZMQ_POLLIN};
+    struct worker_port_event ev;
+    void *sock;
+    cr_assert_eq(sock_connect_dealer(&sock, r->ctx, worker_port_endpoint(r->port), &sc), ST_OK);
+    send_msg(r, sock, &m);
+    cr_assert_eq(zmq_poll(&item, 1, PATIENCE_MS), 1);
+    worker_port_poll(r->port, r->now, &ev);
+    cr_assert_eq(ev.kind, WORKER_PORT_NONE);
+    return sock;
+}
+
+Test(worker_port, a_launcher_is_told_that_its_group_is_given_up)
+{
+    for (int busy = 0; busy < 2; busy++) {
+        struct rig r;
+        struct worker_port_event ev = {.kind = WORKER_PORT_NONE};
+        struct worker_msg m;
+        set_up(&r);
+        void *sock = active_group(&r);
+        uint64_t epoch = worker_port_active(r.port)->epoch;
+        void *early = watcher(&r, epoch), *again = watcher(&r, epoch); /* the last one is told */
+        if (busy)
+            send_step(&r);
+        for (int i = 0; i < 50 && ev.kind == WORKER_PORT_NONE; i++) {
+            r.now += SECOND / 5;
+            worker_port_poll(r.port, r.now, &ev);
+        }
+        cr_assert_eq(ev.kind, WORKER_PORT_LOST);
+        cr_assert(answers(&r, again, &m) && m.type == WMSG_REFUSED);
+        cr_assert_str_eq(m.u.refused, ev.why);
+        void *late = watcher(&r, epoch);
+        cr_assert(answers(&r, late, &m) && m.type == WMSG_REFUSED);
+        zmq_pollitem_t item = {.socket = early, .events = ZMQ_POLLIN};
+        cr_assert_eq(zmq_poll(&item, 1, 0), 0);
+        sock_close(early);
+        sock_close(again);
+        sock_close(late);
+        sock_close(sock);
+        tear_down(&r);
+    }
+}
+
+Test(worker_port, a_launcher_is_not_told_of_a_group_that_ends_or_may_come_back)
+{
+    for (int says = 0; says < 2; says++) {
+        struct rig r;
+        struct worker_msg m = {.type = WMSG_GOODBYE};
+        set_up(&r);
+        void *sock = active_group(&r);
+        m.u.beat.epoch = worker_port_active(r.port)->epoch;
+        void *first = watcher(&r, m.u.beat.epoch);
+        if (says)
+            send_msg(&r, sock, &m);
+        else
+            sock_close(sock); /* rank 0 may say Hello again */
+        cr_assert_eq(await(&r).kind, WORKER_PORT_LOST);
+        void *late = watcher(&r, m.u.beat.epoch);
+        cr_assert(answers(&r, late, &m) && m.type == WMSG_SHUTDOWN);
+        zmq_pollitem_t item = {.socket = first, .events = ZMQ_POLLIN};
+        cr_assert_eq(zmq_poll(&item, 1, 0), 0);
+        sock_close(first);
+        sock_close(late);
+        if (says)
+            sock_close(sock);
+        tear_down(&r);
+    }
+}
+
 Test(worker_port, an_own_pause_does_not_count)
 {
     struct rig r;

@@ -4,6 +4,7 @@ joined by a bridge in a network of its own.  Needs root.
     with Network(["head", "w1", "w2"]) as net:
         p = net.host["head"].spawn("mpirun", "--hostfile", ...)
         net.host["w1"].link("down")
+        net.host["head"].firewall("46000-46049")
         net.cut_one_way("w1", "from")  # nobody hears it, it hears everybody; net.mend("w1") undoes it
         net.host["w2"].kill()          # the host and all its processes are gone
         net.restore("w2")              # it comes back, with empty memory and temporary folders
@@ -126,8 +127,14 @@ class Host:
     def link(self, state):
         self.net.command("ip", "link", "set", f"t-{self.name}", state)
 
+    def firewall(self, ports):
+        """Drops what comes to these TCP ports ("46000-46049") from other hosts, without an answer."""
+        for rule in (("add", "priority", "1", "iif", "eth0", "ipproto", "tcp", "dport", ports, "blackhole"),
+                     ("add", "priority", "10", "lookup", "local"), ("del", "priority", "0")):
+            run("nsenter", "-t", self.pid, "--net", "ip", "rule", *rule)
+
     def processes(self):
-        """{pid, as this machine counts: name of the program} of the host."""
+        """{pid, as this machine counts: name of the program} of the host; a launcher's watch is no ingot-worker."""
         found = {}
         try:
             mine = os.readlink(f"/proc/{self.pid}/ns/pid")
@@ -136,7 +143,8 @@ class Host:
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and os.readlink(entry / "ns/pid") == mine:
-                    found[int(entry.name)] = os.path.basename(os.readlink(entry / "exe"))
+                    watch = (entry / "cmdline").read_bytes().startswith(b"ingot-watch\0")
+                    found[int(entry.name)] = "ingot-watch" if watch else os.path.basename(os.readlink(entry / "exe"))
             except OSError:
                 pass
         return found

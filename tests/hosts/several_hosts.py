@@ -27,12 +27,16 @@ class Hosts(Parts):
 
     remote = ("--allow-remote",)  # the coordinator's options for connections from other hosts
 
-    def __init__(self, slow=None, patient=False, spare=False, **kw):
+    def __init__(self, slow=None, patient=False, spare=False, deaf=False, **kw):
+        """deaf: the launcher learns of a loss from the coordinator alone."""
         deadlines = [] if patient else ["--step-deadline-ms", "1000", "--silence-ms", "1000"]
         super().__init__(MODEL, tp=2, **kw)
         self.coordinator_args = [*deadlines, *self.remote]
         self.net = namespaces.Network(["head", "w1", "w2", *(["w3"] if spare else [])], self.dir, slow)
         self.patience = {"INGOT_PROBE_S": str(tap.LIMIT)} if spare else {}  # a slow host is none that is left out
+        if deaf:
+            self.patience["INGOT_SILENCE_S"] = str(tap.LIMIT)
+        self.mpirun = [arg for name in ("time", "intvl") for arg in ("--mca", f"oob_tcp_keepalive_{name}", str(tap.LIMIT))] if deaf else []
         self.workers = "tcp://0.0.0.0:5556"
 
     def __enter__(self):
@@ -59,15 +63,16 @@ class Hosts(Parts):
     def group(self, model=None, args=()):
         return self.launch(model or self.model, "--threads", 1, *args)
 
-    def hosts(self):
+    def hosts(self, hosts=None):
         """The options of mpirun."""
-        return [*ONE_NETWORK, "--mca", "plm_rsh_agent", SHELL, "--host",
-                ",".join(f"{self.net.host[n].address}:1" for n in self.net.names if n != "head")]
+        hosts = hosts or [self.net.host[n] for n in self.net.names if n != "head"]
+        return [*ONE_NETWORK, *self.mpirun, "--mca", "plm_rsh_agent", SHELL, "--host",
+                ",".join(f"{h.address}:1" for h in hosts)]
 
-    def launch(self, model, *args):
+    def launch(self, model, *args, ranks=2, hosts=None):
         """Starts a launcher on the head."""
         head = self.net.host["head"].address
-        return self.spawn(LAUNCHER, "-np", 2, *self.hosts(), "--", "--model", model, "--connect", f"tcp://{head}:5556", *args,
+        return self.spawn(LAUNCHER, "-np", ranks, *(self.hosts(hosts) if hosts else self.hosts()), "--", "--model", model, "--connect", f"tcp://{head}:5556", *args,
                           env={"PATH": f"{BIN}:{os.environ['PATH']}", **self.patience})
 
     def rank(self, name):

@@ -45,10 +45,11 @@ def a_link_with_delay_and_loss():
         assert c.net.host["w2"].forwarder.poll() is None, "the frames went through the forwarder"
 
 
-def fault(name, hurt, heal=lambda c: None):
+def fault(name, hurt, heal=lambda c: None, **kw):
     def run():
-        with undisturbed() as (c, want):
+        with undisturbed(**kw) as (c, want):
             silence = hurt_in_the_middle(c, want, lambda: hurt(c), lambda: heal(c))
+            assert not kw or c.log().count("the coordinator has given the group up (no answer to a step") == 1, c.log()
             print(f"    {name.replace('_', ' ')}: the longest silence was {silence:.1f} s")
     run.__name__ = name
     tap.case(run)
@@ -56,9 +57,53 @@ def fault(name, hurt, heal=lambda c: None):
 
 fault("rank_1_is_killed", lambda c: os.kill(c.rank("w2"), signal.SIGKILL))
 fault("rank_1_is_stopped", lambda c: os.kill(c.rank("w2"), signal.SIGSTOP))
-fault("rank_0_is_stopped", lambda c: os.kill(c.rank("w1"), signal.SIGSTOP))
+fault("rank_0_is_stopped", lambda c: os.kill(c.rank("w1"), signal.SIGSTOP), deaf=True)
 fault("the_link_of_rank_1_is_cut", lambda c: c.net.host["w2"].link("down"), lambda c: c.net.host["w2"].link("up"))
-fault("the_link_of_rank_0_is_cut", lambda c: c.net.host["w1"].link("down"), lambda c: c.net.host["w1"].link("up"))
+fault("the_link_of_rank_0_is_cut", lambda c: c.net.host["w1"].link("down"), lambda c: c.net.host["w1"].link("up"), deaf=True)
+
+
+@tap.case
+def the_head_is_cut_off_for_a_while():
+    """With deadlines that are longer than the cut the group keeps its weights and its sequences."""
+    with undisturbed(patient=True, deaf=True) as (c, want):
+        client, head = c.clients[0], c.net.host["head"]
+        rids = start(client)
+        client.backlog.append(client.recv())
+        head.link("down")
+        time.sleep(4.5)
+        head.link("up")
+        assert finish(client, rids) == want, "other bytes"
+        assert client.call("Stats")[1].recoveries == 0 and c.log().count("welcomed by") == 1, c.log()
+
+
+@tap.case
+def a_link_is_cut_for_good():
+    """The spare takes the host's place; the launcher can be ended while the link is down."""
+    if not os.environ.get("INGOT_ALL"):
+        raise tap.Skip("only with --all")
+    with undisturbed(spare=True) as (c, want):
+        client, w2 = c.clients[0], c.net.host["w2"]
+        silence = hurt_in_the_middle(c, want, lambda: w2.link("down"))
+        print(f"    a link is cut for good, a spare takes its place: the longest silence was {silence:.1f} s")
+        assert client.call("Stats")[1].group[0].hosts == "w1 0, w3 1", c.log()
+        tap.wait_for(lambda: not w2.pids("ingot-worker"), "the rank that is cut off ends")
+        c.net.host["head"].tell(c.procs[1], signal.SIGTERM)
+        assert c.procs[1].wait(tap.LIMIT) == 0, c.log()[-4000:]
+
+
+@tap.case
+def a_host_joins_under_load():
+    if not os.environ.get("INGOT_ALL"):
+        raise tap.Skip("only with --all")
+    with undisturbed(spare=True, patient=True) as (c, want):
+        client, w3 = c.clients[0], c.net.host["w3"]
+        rids = [rid for _ in range(4) for rid in start(client)]
+        client.backlog.append(client.recv())
+        t0 = time.monotonic()
+        c.launch(c.model, "--threads", 1, ranks=1, hosts=[w3])
+        tap.wait_for(lambda: any(g.hosts == "w3 0" and g.tokens_generated for g in client.call("Stats")[1].group), "tokens of the new host")
+        print(f"    a host's first tokens came {time.monotonic() - t0:.1f} s after its launcher began")
+        assert finish(client, rids) == 4 * want, "other bytes"
 
 
 @tap.case
@@ -104,6 +149,55 @@ def a_network_that_does_not_connect_the_hosts():
         assert "have not reached each other" in c.log() and "host w1" in c.log() and "btl_tcp_if_include" in c.log(), c.log()
         p = c.spawn(*argv, *ONE_NETWORK, BIN / "ingot-worker", "--hello")
         assert p.wait(2 * tap.LIMIT) == 0 and "2 ranks: hello" in c.log(), c.log()
+
+
+DAEMONS, RANKS = "46000-46049", "46050-46099"
+PORTS = ["--mca", "oob_tcp_dynamic_ipv4_ports", DAEMONS, "--mca", "btl_tcp_port_min_v4", "46050", "--mca", "btl_tcp_port_range_v4", "50"]
+
+
+def nothing_is_left(c):
+    for host in c.net.host.values():
+        tap.wait_for(lambda host=host: not host.pids("ingot-worker") + host.pids("orted") + host.pids("mpirun"), "nothing is left")
+
+
+@tap.case
+def a_firewall_before_the_head():
+    """mpirun's daemons cannot connect to it: the launcher says so in a bounded time, and heeds signals meanwhile."""
+    if why := namespaces.missing():
+        raise tap.Skip(f"not shown: {why}")
+    with Hosts(groups=0) as c:
+        c.mpirun = PORTS
+        c.net.host["head"].firewall(DAEMONS)
+        c.patience = {"INGOT_TRIES": "1", "INGOT_START_S": "2"}
+        assert c.group().wait(tap.LIMIT) == 1, c.log()[-4000:]
+        (said,) = [line for line in c.log().splitlines() if "mpirun has started no rank within 2 s: not all hosts reach port 460" in line]
+        w1, w2 = (c.net.host[n].address for n in ("w1", "w2"))
+        assert f"of this host (head, {c.net.host['head'].address}): {w1} (no connection), {w2} (no connection): a firewall?" in said, said
+        print(f"    {said}")
+        nothing_is_left(c)
+        c.patience["INGOT_START_S"] = str(tap.LIMIT)
+        launcher = c.group()  # mpirun heeds no SIGTERM
+        tap.wait_for(lambda: all(c.net.host[n].pids("orted") for n in ("w1", "w2")), "the daemons")
+        c.net.host["head"].tell(launcher, signal.SIGTERM)
+        assert launcher.wait(tap.LIMIT) == 0, c.log()[-4000:]
+        nothing_is_left(c)
+
+
+@tap.case
+def a_firewall_between_ranks():
+    """MPI waits for ever; the ranks end themselves, and show signs of life until then."""
+    if why := namespaces.missing():
+        raise tap.Skip(f"not shown: {why}")
+    with Hosts(groups=0) as c:
+        c.mpirun = PORTS
+        for name in ("w1", "w2"):
+            c.net.host[name].firewall(RANKS)
+        p = c.spawn("mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", 2, *c.hosts(), BIN / "ingot-worker", "--model", c.model,
+                    "--connect", c.endpoint, "--signs-of-life", "--contact-ms", 2000)
+        assert p.wait(tap.LIMIT) != 0
+        assert "the ranks have not reached each other within 2000 ms (this is host w" in c.log() and "a firewall must let" in c.log(), c.log()
+        assert all(f"ingot-worker rank {rank} lives" in c.log() for rank in (0, 1)), c.log()
+        nothing_is_left(c)
 
 
 tap.main()

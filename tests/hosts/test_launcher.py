@@ -45,6 +45,15 @@ def options():
 
 
 @tap.case
+def options_of_mpirun_that_the_launcher_has_too():
+    """mpirun refuses an option that comes twice: the user's takes the place."""
+    with worker_that("echo $OMPI_MCA_odls_base_sigkill_timeout") as (folder, starts):
+        for own, want in ((), "0"), (("--mca", "odls_base_sigkill_timeout", "3", "--bind-to", "core"), "3"):
+            code, said = launch("-np", 1, *own, "--", path=folder, INGOT_TRIES="1")
+            assert code == 0 and want in said.splitlines(), (own, code, said)
+
+
+@tap.case
 def what_another_start_cannot_change_ends_the_loop():
     for argv, code, why in ((("--model", "/nonexistent"), 3, "the model cannot be served"),
                             (("--model", DEMO, "--nonsense"), 2, "the options of the worker are wrong")):
@@ -82,6 +91,19 @@ def without_a_coordinator_it_goes_on():
     with worker_that("[ $(wc -l <$0.starts 2>/dev/null || echo 0) -lt 4 ] || exit 0; echo >>$0.starts; exit 4") as (folder, starts):
         code, said = launch("-np", 1, "--", path=folder, INGOT_TRIES="2")
         assert (code, starts()) == (0, 5), (code, starts(), said)
+
+
+@tap.case
+def a_group_that_does_not_end_is_ended():
+    """When a rank shows no sign of life, or when the coordinator says that it has given the group up."""
+    watch = "echo 'ingot-worker epoch 6 is given up: of another one'; echo 'ingot-worker epoch 7 is given up: no answer'; exit 5"
+    for script, why in (("echo 'ingot-worker rank 0 lives'; exec sleep 100000", "rank 0 has shown no sign of life for 1 s"),
+                        (f"case \"$*\" in *--connect\\ ipc:///x\\ --watch-epoch\\ 7) {watch} ;; esac; echo 'info worker.0: welcomed by "
+                         "the coordinator at ipc:///x: epoch 7, heartbeat 9 ms'; trap '' TERM; while :; do sleep 1; done",
+                         "the coordinator has given the group up (no answer): it is ended")):
+        with worker_that(script) as (folder, starts):
+            code, said = launch("-np", 1, "--", path=folder, INGOT_TRIES="1", INGOT_SILENCE_S="1")
+            assert code == 1 and said.count(why) == 1 and "the group ended 1 times" in said, (code, said)
 
 
 @tap.case

@@ -113,13 +113,14 @@ def watching(c):
 def the_launch_of_the_readme():
     if not SSHD:
         raise tap.Skip("not shown: there is no sshd (of Debian's openssh-server)")
-    with undisturbed(Locked) as (c, want), watching(c) as status:
+    with undisturbed(Locked, deaf=True) as (c, want), watching(c) as status:
         client = c.clients[0]
         assert finish(client, start(client)) == want, "other bytes"
         assert "run-group.sh: hosts: w1 w2" in c.log() and "worker.1@w2" in c.log(), c.log()
         tap.wait_for(lambda: "hosts w1 0, w2 1; connected from" in status(), "the hosts in status --watch")
         (before,) = client.call("Stats")[1].group
-        os.kill(c.rank("w2"), signal.SIGKILL)
+        os.kill(c.rank("w1"), signal.SIGSTOP)
+        tap.wait_for(lambda: "the coordinator has given the group up (silent for too long)" in c.log(), "the launcher learns of it, with its key")
         tap.wait_for(lambda: any(g.epoch > before.epoch for g in client.call("Stats")[1].group), "the group is back")
         status()
         tap.wait_for(lambda: "hosts w1 0, w2 1; connected from" in status(), "the hosts again")

@@ -448,6 +448,8 @@ void fixtures_make(struct fixture out[N_FIXTURES])
         (struct worker_msg){.type = WMSG_FIGURES, .u.figures = {99, figures_of_two_ranks()}};
     out[21] = (struct fixture){.name = "grammar_ready", .kind = FIX_WORKER};
     out[21].worker = (struct worker_msg){.type = WMSG_GRAMMAR_READY, .u.ready = {99, 0x1234}};
+    out[23] = (struct fixture){.name = "watch", .kind = FIX_WORKER};
+    out[23].worker = (struct worker_msg){.type = WMSG_WATCH, .u.beat.epoch = 99};
     out[17] = (struct fixture){.name = "tokenize", .client.type = MSG_TOKENIZE};
     out[17].client.u.tokenize = (struct msg_tokenize){
         .request_id = "req-4", .model = "demo", .text = TEXT("a b"), .want_token_text = true};

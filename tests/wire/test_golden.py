@@ -113,5 +113,6 @@ assert list(m.collective_us) == [70, 0] and list(m.kv_bytes) == [1 << 20, 1 << 4
 m = read("grammar_ready")
 assert (m.epoch, m.id) == (99, 0x1234)
 names = {p.stem for p in GOLDEN.glob("*.bin")}
-assert len(names) == 23, names
+assert read("watch").epoch == 99
+assert len(names) == 24, names
 print(f"golden: {len(names)} messages agree")

@@ -89,6 +89,29 @@ Test(fault, a_message_for_the_other_side)
     check_fault(&f, ST_PEER, "not for workers");
 }
 
+/* ---- a launcher's watch ---- */
+
+Test(watch, waits_until_the_group_is_given_up)
+{
+    for (int known = 0; known < 2; known++) {
+        struct fake f;
+        struct worker_msg m,
+            end = known ? (struct worker_msg){.type = WMSG_REFUSED, .u.refused = "no answer"}
+                        : (struct worker_msg){.type = WMSG_SHUTDOWN};
+        const char *const args[] = {"--watch-epoch", "77", NULL};
+        fake_open(&f);
+        fake_launch(&f, 1, "/nonexistent", args);
+        for (int i = 0; i < 2; i++) { /* again, in case that the connection was cut */
+            fake_await(&f, WMSG_WATCH, &m);
+            cr_assert_eq(m.u.beat.epoch, 77);
+        }
+        fake_send(&f, &end);
+        fake_check_exit(&f, known ? EXIT_REFUSED : EXIT_ORPHAN);
+        cr_assert_eq(fake_logged(&f, "ingot-worker epoch 77 is given up: no answer\n"), known);
+        fake_close(&f);
+    }
+}
+
 /* ---- epochs ---- */
 
 Test(epoch, a_stale_plan_is_dropped)
@@ -342,6 +365,9 @@ Test(start, wrong_options_and_models)
         const char *text, *args[5];
     } cases[] = {
         {EXIT_USAGE, "did you mean --kv-blocks?", {"--kv-block", "3", NULL}},
+        {EXIT_USAGE,
+         "needs --connect with one endpoint",
+         {"--watch-epoch", "3", "--connect", "ipc://a,ipc://b", NULL}},
         {EXIT_USAGE, "say the same thing", {"--kv-blocks", "3", "--kv-memory", "1M", NULL}},
         {EXIT_MODEL, "this model was made for 128 tokens", {"--max-ctx", "129", NULL}},
         {EXIT_MODEL, "one block of 8 tokens needs", {"--kv-memory", "100", NULL}},
