@@ -44,7 +44,7 @@ enum {
  *           without such libraries (the CPU) computes as in STRICT */
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
-/* CPU: how activations meet BF16 weights.  (With quantised weights they are always in 8 bits.)
+/* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32.)
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
@@ -124,6 +124,7 @@ enum backend_feature {
     FEATURE_CHUNK,        /* attention: chunk */
     FEATURE_UNIT_QK,      /* qkv_to_cache: qk_unit */
     FEATURE_WEIGH_INPUT,  /* moe_ffn: weigh_input */
+    FEATURE_ROUND_INPUTS, /* input_peaks, round_input; latent_to_cache: round_latent; moe_ffn: round_hidden */
     N_FEATURES
 };
 
@@ -160,6 +161,24 @@ static inline size_t alloc_bytes(size_t bytes)
     return (bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
 }
 
+/* How the rows of a matrix's input are rounded before the product: a group of neighbouring columns has a scale, and each
+ * of its values becomes scale times the nearest number of the grid to value / scale, ties to even.  The scale is the
+ * group's peak, its greatest magnitude, divided by 127.5 (INT8, -128 to 127) or by 448 (E4M3); a group of zeros stays
+ * so.  All in f32, each operation rounded. */
+enum input_grid { GRID_NONE, GRID_INT8, GRID_E4M3 };
+struct input_rule {
+    enum input_grid grid;
+    float scale;   /* > 0: of every value, in place of the peak's */
+    int32_t group; /* columns that share a scale, counted from the first of all ranks; 0: all */
+    int32_t first, all; /* this rank's first column, and those of all ranks */
+    bool shared; /* a group has columns of several ranks, and the peaks come from all of them */
+};
+
+static inline int32_t input_groups(const struct input_rule *r)
+{
+    return r->group > 0 ? (r->all + r->group - 1) / r->group : 1;
+}
+
 /* Rows of one stored tensor.  Several parts, stacked by rows, make one fused weight (q|k|v,
  * gate|up). */
 struct weight_part {
@@ -189,6 +208,7 @@ struct weight_part {
     int32_t block;
     const uint8_t *small_scale;
     float factor, divisor;
+    struct input_rule input; /* for the caller of linear, not for load_weight */
 };
 
 /* A matrix [rows, cols] = [N, K], already cut to this rank's share, or a vector (vector = true, one
@@ -260,6 +280,8 @@ struct attn_layer {
      * below 0), scaled and before cap: element h (2 REL_REACH + 1) + REL_REACH + distance, distances beyond REL_REACH
      * as that one */
     const struct weight *rel_bias;
+    /* of the normed latent, before it is stored; GRID_NONE without FEATURE_ROUND_INPUTS */
+    struct input_rule round_latent;
 };
 
 enum { REL_REACH = 128, REL_COLS = 2 * REL_REACH + 1 };
@@ -345,6 +367,8 @@ struct moe_layer {
     const struct weight *gate_up_bias; /* [E 2F], expert after expert, or NULL */
     const struct weight *down;         /* stack of E [D, F] without bias, with slices */
     const struct weight *down_bias;    /* [E D], for moe_bias, or NULL */
+    /* of the input of down, not shared; GRID_NONE without FEATURE_ROUND_INPUTS */
+    struct input_rule round_hidden;
 };
 
 /* The step plan's arrays on the device, at fixed addresses. */
@@ -483,7 +507,7 @@ struct backend_ops {
                              struct view out);
     /* Latent attention (DeepSeek-V2, arXiv 2405.04434), one KV head for all query heads.  With
      * r = d_value elements of the latent and rot_dim = d_head - r rotated ones:
-     *   cache row  [RMS norm of latent[t, :r] by k_norm | RoPE of latent[t, r:]], in the cache's type
+     *   cache row  [RMS norm of latent[t, :r] by k_norm, with round_latent rounded | RoPE of latent[t, r:]], in the cache's type
      *   q[t, h, r:] = RoPE of the last rot_dim elements of head h of q_heads; q[t, h, :r] stays
      * latent [T, d_head], q_heads [T, n_q n], n >= rot_dim, q [T, n_q d_head] f32.  NULL without
      * FEATURE_LATENT. */
@@ -567,6 +591,14 @@ struct backend_ops {
     enum status (*slice_stats)(struct backend *be, struct view x, int32_t n_slices,
                                const int32_t *slice_end, struct view out);
     enum status (*cut_gates)(struct backend *be, struct view x, struct view stats, float factor);
+    /* The rounding of struct input_rule; both NULL without FEATURE_ROUND_INPUTS.
+     *   input_peaks  out[t,g] = the greatest magnitude of x[t,:] in group g, 0 where this rank has none of its columns
+     *   round_input  out = x rounded; peaks: the greatest of all ranks', or no buf: the row's own; out may be x
+     * x, out [T,n] f32, this rank's columns of r->all; out of input_peaks and peaks [T, input_groups] f32. */
+    enum status (*input_peaks)(struct backend *be, const struct input_rule *r, struct view x,
+                               struct view out);
+    enum status (*round_input)(struct backend *be, const struct input_rule *r, struct view x,
+                               struct view peaks, struct view out);
     /* x = cap tanh(x / cap), exact_soft_cap; [R,n] f32. */
     enum status (*soft_cap)(struct backend *be, struct view x, float cap);
     /* Each token's k experts, ordered by (choice descending, id ascending; NaN before all numbers),
@@ -596,7 +628,8 @@ struct backend_ops {
      *   part_{e,s}  the product over slice s of down_e, in linear's order;
      *   acc_s       = fmaf(weight_e, part_{e,s}, acc_s) from +0, e in ascending order of ids; with weigh_input weight_e is 1;
      *   out         the acc_s added as the tree of struct weight_src; the all-reduce continues it.
-     * Otherwise gate_up and down are computed as in linear, the activation as in act_mul.  Row t's
+     * Otherwise gate_up and down are computed as in linear, the activation as in act_mul; with round_hidden the input of
+     * down is rounded.  Row t's
      * ids are distinct and in [0, E).  A step reads the weights of each expert that it uses once.
      * x, out [T,D] f32; ids [T,k] i32, weights [T,k] f32; scratch [1, n] f32 of moe_scratch bytes
      * or more. */

@@ -94,13 +94,15 @@ static const struct shared_row table[] = {
       .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot", .def = "auto",
       .help = "Instruction set of the CPU backend."},
      .users = FOR_WORKER | STARTERS},
-    {{.name = "activations", ROW(activations, OPT_ENUM), .arg = "auto|f32|bf16|bf16-tiles",
+    {{.name = "activations", ROW(activations, OPT_ENUM), .arg = "auto|f32|bf16|bf16-tiles|checkpoint",
       .def = "auto",
       .help = "How the CPU backend multiplies activations with BF16 weights.  f32: as they are.  "
               "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
               "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
               "AMX's sums, about four times as fast there.  auto: bf16-tiles with AMX, bf16 on "
-              "AMD's processors that have it, otherwise f32; an encoder's stay f32."},
+              "AMD's processors that have it, otherwise f32; an encoder's stay f32.  checkpoint: f32, "
+              "and the inputs of quantised matrices are rounded as the scheme in config.json says, "
+              "where they otherwise are in f32 or in blocks of 8 bits."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "

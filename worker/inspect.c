@@ -82,6 +82,17 @@ static void text_sampling(FILE *f, const struct generation_defaults *d)
         fprintf(f, " (generation_config.json)\n");
 }
 
+/* What the checkpoint asks of the inputs of quantised matrices. */
+static void text_inputs(FILE *f, const struct report *r)
+{
+    const struct input_scheme *s = loader_inputs(r->ld);
+    if (s->refused[0])
+        fprintf(f, "               --activations checkpoint is not supported: %s\n", s->refused);
+    else
+        fprintf(f, "               the checkpoint asks for activations in %s: %s\n", s->asked,
+                r->mc->exact_inputs ? "so they are" : "--activations checkpoint rounds them so");
+}
+
 /* Layers with states. */
 static void print_states(FILE *f, const struct model_config *mc)
 {
@@ -118,6 +129,8 @@ static void text_config(FILE *f, const struct report *r)
         fprintf(f,
                 "quantisation   %s\n               %.2f bits a weight in files, %.2f in memory\n",
                 r->scheme, bits_in_files(r), bits_in_memory(r));
+    if (r->scheme[0])
+        text_inputs(f, r);
     if (mc->arch->encoder)
         fprintf(f,
                 "encoder        every token sees its whole text, of at most %d tokens; %d types\n",
@@ -451,6 +464,7 @@ static cJSON *json_step(const struct report *r)
 static enum status write_json(FILE *f, const struct report *r)
 {
     char digest[17];
+    const struct input_scheme *inputs = loader_inputs(r->ld);
     cJSON *root = cJSON_CreateObject();
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)loader_digest(r->ld));
     cJSON_AddStringToObject(root, "model", r->path);
@@ -460,6 +474,9 @@ static enum status write_json(FILE *f, const struct report *r)
     cJSON_AddNumberToObject(root, "bytes", (double)r->n_bytes);
     if (r->scheme[0]) {
         cJSON_AddStringToObject(root, "quantisation", r->scheme);
+        cJSON_AddStringToObject(root, "checkpoint_activations", inputs->asked);
+        cJSON_AddStringToObject(root, "checkpoint_activations_refused", inputs->refused);
+        cJSON_AddBoolToObject(root, "rounds_as_checkpoint", r->mc->exact_inputs);
         cJSON_AddNumberToObject(root, "file_bits_per_weight", bits_in_files(r));
         cJSON_AddNumberToObject(root, "memory_bits_per_weight", bits_in_memory(r));
     }
@@ -561,7 +578,9 @@ enum status inspect_model(FILE *out, const struct worker_options *opt, struct ba
         .path = opt->shared.model, .world = (int)opt->shared.tp, .base = host_taken()};
     TRY(loader_open(&r.ld, opt->shared.model));
     r.mc = loader_config(r.ld);
-    enum status st = generation_load(&r.generation, opt->shared.model);
+    enum status st = worker_rounds_inputs(&opt->shared) ? loader_round_inputs(r.ld) : ST_OK;
+    if (st == ST_OK)
+        st = generation_load(&r.generation, opt->shared.model);
     if (st == ST_OK)
         st = report_on(&r, out, opt, be);
     for (int i = 0; r.rank && i < r.world; i++)

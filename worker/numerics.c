@@ -6,6 +6,8 @@
 static const char *activations(const struct numerics_facts *n)
 {
     static const char *const cpu[] = {"a8", "a8-bf16", "a8-bf16-tiles"};
+    if (n->checkpoint)
+        return "ac";
     return strcmp(n->backend, "cpu") == 0 ? cpu[n->activations] : "aw";
 }
 

@@ -8,7 +8,8 @@
  *   | |   |      |  type of the KV cache
  *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; besides,
  *   | |   |      a8-bf16 and a8-bf16-tiles, rounded where they meet BF16 weights, in two orders of
- *   | |   |      sums (backends/cpu/bf16.h); aw, rounded to the weights' type
+ *   | |   |      sums (backends/cpu/bf16.h); ac, as the checkpoint's scheme has them; aw, rounded to
+ *   | |   |      the weights' type
  *   | |   strict or fast; fast promises no bits and is equal to nothing, itself included
  *   | backend
  *   NUMERIC_CONTRACT
@@ -32,6 +33,7 @@ enum { NUMERIC_CONTRACT = 2 };
 struct numerics_facts {
     const char *backend; /* "cpu" */
     bool fast;
+    bool checkpoint;              /* --activations checkpoint */
     enum activations activations; /* of the CPU, not AUTO; F32 for a model without BF16 matrices */
     enum dtype kv;
     int world;          /* ranks */

@@ -9,7 +9,8 @@ static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnn
                                           "avx512vnni", "amx",   "neon", "neondot"};
 
 static const enum activations activations[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16,
-                                               ACTIVATIONS_BF16_TILES};
+                                               ACTIVATIONS_BF16_TILES, ACTIVATIONS_F32};
+enum { CHECKPOINT = ARRAY_LEN(activations) - 1 };
 
 static const struct option_row own_rows[] = {
     {.help = "Model"},
@@ -121,6 +122,11 @@ const char *worker_backend_name(const struct shared_options *o)
 bool worker_wants_graphs(const struct shared_options *o)
 {
     return o->graphs == 0;
+}
+
+bool worker_rounds_inputs(const struct shared_options *o)
+{
+    return o->activations == CHECKPOINT;
 }
 
 const char *worker_coll_name(const struct shared_options *o)

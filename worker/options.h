@@ -25,6 +25,8 @@ const char *worker_backend_name(const struct shared_options *o);
 const char *worker_coll_name(const struct shared_options *o);
 /* Are graphs wanted where they are possible? */
 bool worker_wants_graphs(const struct shared_options *o);
+/* Are inputs of quantised matrices rounded as the checkpoint says? */
+bool worker_rounds_inputs(const struct shared_options *o);
 /* Do ranks take cores of their own? */
 bool worker_wants_binding(const struct shared_options *o);
 /* isa points to constant text.  local_rank: this rank's number on its host. */

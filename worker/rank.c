@@ -130,6 +130,7 @@ static void set_numerics(struct rank *g)
     bool rounds = has_bf16_matrix(g->ld); /* nothing else is computed differently */
     struct numerics_facts n = {.backend = worker_backend_name(g->opt),
                                .fast = g->opt->numerics != 0,
+                               .checkpoint = worker_rounds_inputs(g->opt),
                                .activations = rounds ? g->plan.info.activations : ACTIVATIONS_F32,
                                .kv = g->plan.dc.kv_dtype,
                                .world = g->ci.world,
@@ -192,6 +193,8 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
     struct host_taken base = host_taken();
     struct host_share share;
     TRY(loader_open(&g->ld, opt->model));
+    if (worker_rounds_inputs(opt))
+        TRY(loader_round_inputs(g->ld));
     TRY(open_digests(g, cache)); /* before the rank is bound: all cores may hash */
     TRY(host_share_take(ci, worker_wants_binding(opt), &share));
     if (g->threads == 0)

@@ -230,6 +230,14 @@ enum status cpu_head_squares(struct backend *be, struct view x, struct view out)
 enum status cpu_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
                           int32_t group, int32_t first, const struct weight *w, float eps);
 
+/* ops_inputs.c */
+enum status cpu_input_peaks(struct backend *be, const struct input_rule *r, struct view x,
+                            struct view out);
+enum status cpu_round_input(struct backend *be, const struct input_rule *r, struct view x,
+                            struct view peaks, struct view out);
+/* In place: x [n], of a rule that is not shared. */
+void round_row_alone(const struct input_rule *r, float *x, int32_t n);
+
 /* ops_streams.c */
 enum status cpu_predict_streams(struct backend *be, struct view x, struct view coef);
 enum status cpu_correct_streams(struct backend *be, struct view x, struct view coef, int32_t i,

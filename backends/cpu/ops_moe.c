@@ -199,7 +199,7 @@ static void activate_row(const struct moe_job *j, int32_t expert, int32_t row, f
         ker->act_mul(ml->act, g, g + F, g, F);
 }
 
-/* The activation in place, then the hidden rows packed. */
+/* The activation in place, rounded where that is asked for, then the hidden rows packed. */
 static void hidden_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
@@ -211,6 +211,8 @@ static void hidden_part(void *ctx, int part, int n_parts)
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * mid_cols(j->ml);
             activate_row(j, t->expert, t->first + r, g);
+            if (j->ml->round_hidden.grid != GRID_NONE)
+                round_row_alone(&j->ml->round_hidden, g, j->ml->ffn);
             for (int32_t s = 0; s < down->n_slices; s++)
                 strip_put(j->be, &down->mat[s], down->mat[s].panels,
                           g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));

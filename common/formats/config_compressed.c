@@ -2,7 +2,8 @@
  * scheme for all matrices but the ignored ones.  Formats "pack-quantized" and "int-quantized" are
  * integers, "float-quantized" and "naive-quantized" e4m3, "nvfp4-pack-quantized" and
  * "mxfp4-pack-quantized" floats of 4 bits.  Activations have a scheme of their own in some; they meet
- * integers and MXFP4 in 8 bits, by groups, other floats in f32.  A scheme for the KV cache says nothing
+ * integers and MXFP4 in 8 bits, by groups, other floats in f32, unless --activations checkpoint asks for theirs
+ * (config_inputs.h).  A scheme for the KV cache says nothing
  * about weights; --kv-dtype chooses the cache's type. */
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -35,7 +35,7 @@
 
 static_assert(sizeof(enum model_act) == 4 && sizeof(enum rope_type) == 4 &&
                   sizeof(enum dtype) == 4 && sizeof(enum int_storage) == 4 &&
-                  sizeof(enum fp4_storage) == 4,
+                  sizeof(enum fp4_storage) == 4 && sizeof(enum input_rounding) == 4,
               "enums are read as 32-bit integers");
 
 const struct config_field config_fields[] = {
@@ -67,6 +67,10 @@ const struct config_field config_fields[] = {
     NUMBERS(int_zeros_less_one, FIELD_BOOL),
     NUMBERS(int_order, FIELD_BOOL),
     SILENT(fp4, FIELD_INT, 1), /* names of tensors */
+    NUMBERS(exact_inputs, FIELD_BOOL),
+    NUMBERS(inputs, FIELD_INT),
+    NUMBERS(input_group, FIELD_INT),
+    NUMBERS(input_scales, FIELD_BOOL),
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),

@@ -20,6 +20,7 @@ add_library(ingot_formats STATIC
   formats/config_compressed.c
   formats/config_blocks.c
   formats/config_floats.c
+  formats/config_inputs.c
   formats/config_fields.c
   formats/config_keys.c
   formats/config_key_table.c

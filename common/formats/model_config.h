@@ -414,6 +414,10 @@ enum int_storage { INTS_NONE, INTS_GPTQ, INTS_AWQ, INTS_PACKED, INTS_BYTES, INTS
  *             "mxfp4-pack-quantized" */
 enum fp4_storage { FP4_NONE, FP4_BNB, FP4_NV, FP4_MODELOPT, FP4_MX };
 
+/* How the inputs of quantised matrices are rounded before the product: to scale times an integer of 8 bits or an e4m3
+ * number. */
+enum input_rounding { INPUTS_FLOAT, INPUTS_INT8, INPUTS_E4M3 };
+
 /* Factors of Falcon-H1 on what matrices of a layer give: q and v, k, attention's output, z, x, B, C and dt of Mamba-2 and
  * its output, the feed-forward's gate and output. */
 struct layer_factors {
@@ -442,10 +446,16 @@ struct model_config {
     bool int_zeros_less_one;      /* which are stored less one */
     bool int_order;               /* an index says each column's group */
     enum fp4_storage fp4;         /* how matrices of 4-bit floats are stored; FP4_NONE: none is */
-    double route_scale;           /* factor on the weights of a token's experts */
-    bool renormalise;             /* the weights of a token's experts are divided by their sum */
-    bool sparse[MAX_LAYERS];      /* which layers have experts in place of gate, up and down */
-    int32_t n_q, n_kv, d_head;    /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
+    /* --activations checkpoint (loader_round_inputs), not of the files: inputs of quantised matrices are as the
+     * checkpoint's scheme has them, see struct input_scheme, and never in 8 bits of Ingot's own */
+    bool exact_inputs;
+    enum input_rounding inputs;
+    int32_t input_group;
+    bool input_scales;         /* from the file */
+    double route_scale;        /* factor on the weights of a token's experts */
+    bool renormalise;          /* the weights of a token's experts are divided by their sum */
+    bool sparse[MAX_LAYERS];   /* which layers have experts in place of gate, up and down */
+    int32_t n_q, n_kv, d_head; /* Hq, Hkv, d; latent attention: Hkv 1, d = kv_rank + d_rope */
     int32_t global_n_kv, global_d_head; /* of layers without a window; 0: they are as the others */
     bool k_eq_v;         /* of these layers: values are the keys before their norm and RoPE */
     int32_t n_kv_shared; /* the last layers, which read keys and values of others: model_kv_layer */

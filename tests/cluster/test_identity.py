@@ -146,6 +146,7 @@ def other_numerics_are_refused_while_a_group_has_some():
         own = json.loads(status(c, "status", "--json"))["groups"][0]["numerics"]
         order = "bf16" if "/a8-bf16-tiles/" in own else "bf16-tiles"  # not the default of this processor
         check_refused(c, c.group(args=("--activations", order)), f"/a8-{order}/")
+        check_refused(c, c.group(args=("--activations", "checkpoint")), "/ac/")
         # once no group is here and no answer is half made another id may come
         os.kill(c.worker_pids()[0], signal.SIGKILL)
         tap.wait_for(lambda: not c.clients[0].call("Stats")[1].group, "the group is lost")

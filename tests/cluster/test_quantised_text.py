@@ -45,6 +45,38 @@ def the_same_answers():
 
 
 @tap.case
+def inputs_rounded_as_the_checkpoint_says():
+    """--activations checkpoint: other answers than with floats, the same bytes on any number of ranks and any path."""
+    for fixture in "llama-fp8-block", "llama-int8":
+        folder, at = with_tokenizer(GOLDEN / fixture, temp_dir.make()), ["--activations", "checkpoint"]
+
+        def keys(**how):
+            with Parts(folder, **how) as c:
+                numerics = c.clients[0].call("Stats")[1].group[0].numerics
+                return numerics, [a.key() for a in c.clients[0].answers(REQUESTS)]
+        numerics, want = keys(worker=at)
+        assert "/strict/ac/" in numerics, numerics
+        for how in ({"tp": 2, "worker": at}, {"tp": 4, "worker": at}, {"worker": [*at, "--isa", "plain"]},
+                    {"worker": [*at, "--max-step-tokens", "4"], "threads": 2}):
+            assert keys(**how) == (numerics, want), f"{fixture} {how}"
+        other, plain = keys()
+        assert "/strict/a8/" in other and plain != want, "as if inputs were floats"
+
+
+@tap.case
+def what_a_checkpoint_asks_and_is_not_supported_is_named():
+    def refused(model, *args):
+        p = subprocess.run([BIN / "ingot", "inspect", model, "--activations", "checkpoint", *args], capture_output=True,
+                           text=True)
+        assert p.returncode == 3, p
+        return p.stderr
+    assert "quantization_config.quant_algo = \"NVFP4\"" in refused(GOLDEN / "llama-nvfp4-modelopt")
+    assert "with --tp 2 inputs of experts" in refused(GOLDEN / "qwen3moe-fp8-block", "--tp", "2")
+    gguf = next((GOLDEN.parent / "gguf").glob("*.gguf"))
+    assert "a GGUF file says nothing of inputs" in refused(gguf)
+
+
+@tap.case
 def an_unknown_method_is_named():
     _, wrapped = folders("llama-awq")
     config = json.loads((wrapped / "config.json").read_text())

@@ -246,6 +246,8 @@ static enum status open_rank(struct rig *r, const char *dir, struct rig_config c
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cpu", &bc));
     TRY(loader_open(&r->ld, dir));
+    if (c.checkpoint)
+        TRY(loader_round_inputs(r->ld));
     r->mc = loader_config(r->ld);
     struct decoder_config cfg = rig_decoder_config(r->mc, c, rank, world);
     if (world > 1) {

@@ -11,6 +11,7 @@ struct rig_config {
     enum dtype kv_dtype;
     int threads;     /* 0: 1 */
     const char *isa; /* NULL: rig_isa() */
+    bool checkpoint; /* inputs are rounded as the checkpoint says */
 };
 
 struct rig {

@@ -163,6 +163,20 @@ static const struct bad {
      ST_NOT_FOUND, "no tensor model.layers.0.mlp.up_proj.weight_scale"},
 };
 
+/* With --activations checkpoint. */
+#define STATIC "../inputs/int8-static"
+static const struct bad bad_inputs[] = {
+    {STATIC, NULL, 0, "0.mlp.up_proj.input_scale", "0.mlp.up_proj.input_scalx", 0, ST_NOT_FOUND,
+     "no tensor model.layers.0.mlp.up_proj.input_scale"},
+    {STATIC, LAYER "mlp.down_proj.input_scale", 0, NULL, "\0\0\0\0", 4, ST_FORMAT,
+     "layers.0.mlp.down_proj.input_scale is 0: a scale is above 0"},
+    {STATIC, LAYER "mlp.down_proj.input_scale", 0, NULL, "\0\0\xc0\x7f", 4, ST_FORMAT,
+     "layers.0.mlp.down_proj.input_scale is nan: a scale is above 0"},
+    {STATIC, NULL, 0, "\"dynamic\": false\n    },\n    \"output",
+     "\"dynamic\": true\n    },\n    \"output", 0, ST_UNSUPPORTED,
+     "input_activations.strategy = \"tensor\" with dynamic = true"},
+};
+
 /* The first place of text in n bytes, or NULL. */
 static char *place(char *in, size_t n, const char *text)
 {
@@ -219,7 +233,7 @@ static void write_edited(const struct bad *b, const char *dir)
     free(file);
 }
 
-static enum status load(const char *dir)
+static enum status load(const char *dir, bool checkpoint)
 {
     struct backend_config bc = {.threads = 1, .isa = rig_isa()};
     struct backend *be;
@@ -227,6 +241,8 @@ static enum status load(const char *dir)
     struct engine *e = NULL;
     must(backend_open(&be, "cpu", &bc), "backend");
     enum status st = loader_open(&ld, dir);
+    if (st == ST_OK && checkpoint)
+        st = loader_round_inputs(ld);
     if (st == ST_OK) {
         struct decoder_config cfg =
             rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
@@ -238,20 +254,30 @@ static enum status load(const char *dir)
     return st;
 }
 
-Test(bad_weights, are_refused_by_name)
+static void refused(const struct bad *rows, size_t n, bool checkpoint)
 {
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+    for (size_t i = 0; i < n; i++) {
         char dir[64];
         temp_dir_make(dir);
-        write_edited(&bad[i], dir);
-        enum status st = load(dir);
-        cr_assert_eq(st, bad[i].st, "row %zu, %s: %s, not %s: %s", i, bad[i].text, status_name(st),
-                     status_name(bad[i].st), st == ST_OK ? "" : status_detail());
-        cr_assert_not_null(strstr(status_detail(), bad[i].text),
+        write_edited(&rows[i], dir);
+        enum status st = load(dir, checkpoint);
+        cr_assert_eq(st, rows[i].st, "row %zu, %s: %s, not %s: %s", i, rows[i].text,
+                     status_name(st), status_name(rows[i].st), st == ST_OK ? "" : status_detail());
+        cr_assert_not_null(strstr(status_detail(), rows[i].text),
                            "row %zu: \"%s\" says nothing of \"%s\"", i, status_detail(),
-                           bad[i].text);
+                           rows[i].text);
         temp_dir_remove(dir);
     }
+}
+
+Test(bad_weights, are_refused_by_name)
+{
+    refused(bad, ARRAY_LEN(bad), false);
+}
+
+Test(bad_weights, scales_of_inputs_are_refused_by_name)
+{
+    refused(bad_inputs, ARRAY_LEN(bad_inputs), true);
 }
 
 /* The logits of the fixture's tokens with the model in dir; freed by the caller. */

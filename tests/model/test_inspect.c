@@ -172,6 +172,56 @@ Test(inspect, quantisation)
     }
 }
 
+/* What the checkpoint asks of inputs, without and with --activations checkpoint (its place in the option's choices). */
+Test(inspect, inputs_as_the_checkpoint_asks)
+{
+    enum { CHECKPOINT = 4 };
+    static const struct {
+        const char *name;
+        int activations;
+        const char *says, *asked;
+    } rows[] = {
+        {"llama-int8", 0,
+         "asks for activations in int8, a scale for each token: --activations checkpoint rounds "
+         "them so",
+         "int8, a scale for each token"},
+        {"llama-int8", CHECKPOINT,
+         "asks for activations in int8, a scale for each token: so they are",
+         "int8, a scale for each token"},
+        {"llama-int8", CHECKPOINT, "a scale for each row; activations in int8\n",
+         "int8, a scale for each token"},
+        {"llama-fp8-block", CHECKPOINT, "for each block of 128 x 128; activations in e4m3\n",
+         "e4m3, a scale for each token and 128 columns"},
+        {"llama-fp8-channel", CHECKPOINT, "for each row or matrix; activations in e4m3\n",
+         "e4m3, a scale for each matrix"},
+        {"llama-gptq", CHECKPOINT, "groups of 32 columns; activations in f32\n", "f32"},
+        {"llama-nvfp4", 0,
+         "--activations checkpoint is not supported: "
+         "quantization_config.config_groups.group_0.input_activations.num_bits = 4",
+         ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *text;
+        struct shared_options cfg = sizes;
+        cfg.tp = 1;
+        cfg.activations = rows[i].activations;
+        must(report(&text, golden_dir(rows[i].name), &cfg, false), "report");
+        cr_expect(strstr(text, rows[i].says), "%s: no \"%s\" in\n%s", rows[i].name, rows[i].says,
+                  text);
+        free(text);
+        must(report(&text, golden_dir(rows[i].name), &cfg, true), "report");
+        cJSON *root = cJSON_Parse(text);
+        cr_expect_str_eq(cJSON_GetObjectItem(root, "checkpoint_activations")->valuestring,
+                         rows[i].asked, "%s", rows[i].name);
+        cr_expect_eq(cJSON_IsTrue(cJSON_GetObjectItem(root, "rounds_as_checkpoint")),
+                     rows[i].activations == CHECKPOINT, "%s", rows[i].name);
+        cr_expect_eq(!*cJSON_GetObjectItem(root, "checkpoint_activations_refused")->valuestring,
+                     *rows[i].asked != 0, "%s", rows[i].name);
+        cJSON_Delete(root);
+        free(text);
+    }
+}
+
 Test(inspect, experts)
 {
     char *text;

@@ -10,11 +10,14 @@ ingot_isa_test(test_model_tp ${CMAKE_CURRENT_LIST_DIR}/test_tp.c ${CMAKE_CURRENT
 ingot_test(test_model_head_sizes ${CMAKE_CURRENT_LIST_DIR}/test_head_sizes.c
   ${CMAKE_CURRENT_LIST_DIR}/make_model.c ${model_rig} LIBS ${model_libs} m)
 ingot_isa_test(test_model_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${model_rig} LIBS ${model_libs})
+ingot_test(test_model_config_inputs ${CMAKE_CURRENT_LIST_DIR}/test_config_inputs.c LIBS ingot_formats ingot_common)
 foreach(name memory shard demo bad_weights)
   ingot_test(test_model_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${model_rig} LIBS ${model_libs})
 endforeach()
 ingot_isa_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${model_rig}
   ${CMAKE_SOURCE_DIR}/tests/ops/kv_spec.c LIBS ${model_libs} m)
+ingot_isa_test(test_model_inputs ${CMAKE_CURRENT_LIST_DIR}/test_inputs.c ${model_rig} LIBS ${model_libs} m
+  LABEL unit nompi)
 ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
   LIBS ingot_runtime ${model_libs})
 add_executable(model_plan_rank ${CMAKE_CURRENT_LIST_DIR}/plan_rank.c

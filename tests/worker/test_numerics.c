@@ -25,6 +25,8 @@ Test(numerics, is_as_documented)
     cr_expect_str_eq(id(rounded), "2/cpu/strict/a8-bf16/kv-f16/tp1.2.4.8");
     rounded.activations = ACTIVATIONS_BF16_TILES;
     cr_expect_str_eq(id(rounded), "2/cpu/strict/a8-bf16-tiles/kv-f16/tp1.2.4.8");
+    rounded = base, rounded.checkpoint = true;
+    cr_expect_str_eq(id(rounded), "2/cpu/strict/ac/kv-f16/tp1.2.4.8");
     cr_expect_str_eq(id(gpu), "2/cuda/fast/aw/kv-e4m3/tp3/sm90-mma");
 }
 

@@ -178,13 +178,14 @@ static enum status derive_indexed(struct copies *c, const struct ints *m,
     return ST_OK;
 }
 
-enum status derive_ints(struct copies *c, const struct ints *m, const struct stored_rows *rows,
-                        size_t col, size_t cols, struct weight_part *p)
+enum status derive_ints(struct copies *c, const struct ints *m, bool floats,
+                        const struct stored_rows *rows, size_t col, size_t cols,
+                        struct weight_part *p)
 {
     if (!c->sizes_only)
         TRY(check_index(m));
-    return by_index(m) ? derive_indexed(c, m, rows, col, cols, p)
-                       : derive_blocks(c, m, rows, col, cols, p);
+    return floats || by_index(m) ? derive_indexed(c, m, rows, col, cols, p)
+                                 : derive_blocks(c, m, rows, col, cols, p);
 }
 
 enum status derive_ints_transposed(struct copies *c, const struct ints *m,

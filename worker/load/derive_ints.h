@@ -8,10 +8,11 @@
 #include "worker/load/derive.h"
 #include "worker/load/ints.h"
 
-/* p: p->rows rows and the columns [col, col + cols).  Sets all but rows and biases.
+/* p: p->rows rows and the columns [col, col + cols).  Sets all but rows and biases.  floats: whatever it is, to meet
+ * activations in f32.
  * ST_FORMAT names a tensor with a scale that is not finite, a zero point that is not in the middle
  * where the configuration says so, or a wrong index. */
-MUST_CHECK enum status derive_ints(struct copies *c, const struct ints *m,
+MUST_CHECK enum status derive_ints(struct copies *c, const struct ints *m, bool floats,
                                    const struct stored_rows *rows, size_t col, size_t cols,
                                    struct weight_part *p);
 

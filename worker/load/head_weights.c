@@ -29,7 +29,7 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
     const struct stored_rows values = stored_neighbours(first + (size_t)mc->d_nope);
     if (ints_stored(ld, mc->arch->tensor[id].name, layer, 0)) {
         TRY(ints_open(&m, ld, mc->arch->tensor[id].name, layer, 0, (size_t)shape[0], rank));
-        return id == TN_V_B ? derive_ints(copies, &m, &values, 0, rank, p)
+        return id == TN_V_B ? derive_ints(copies, &m, mc->exact_inputs, &values, 0, rank, p)
                             : derive_ints_transposed(copies, &m, &cut, p);
     }
     if (fp4_stored(ld, mc->arch->tensor[id].name, layer, 0)) {

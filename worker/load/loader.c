@@ -13,6 +13,7 @@
 
 struct loader {
     struct model_config mc;
+    struct input_scheme inputs;
     struct tensor_source *src;
     bool *used; /* [count] */
     void (*report)(void *ctx, size_t done, size_t total);
@@ -48,6 +49,7 @@ static enum status open_parts(struct loader *ld, const char *path)
 {
     bool is_dir = false;
     TRY(check_path(path, &is_dir));
+    TRY(input_scheme_load(&ld->inputs, path));
     if (is_dir) {
         TRY(model_config_load(&ld->mc, path));
         TRY(safetensors_source_open(&ld->src, path, ld->mc.wrapped, ld->mc.arch->prefix));
@@ -118,6 +120,23 @@ const struct model_config *loader_config(const struct loader *ld)
 const char *loader_format(const struct loader *ld)
 {
     return ld->src->ops->format;
+}
+
+const struct input_scheme *loader_inputs(const struct loader *ld)
+{
+    return &ld->inputs;
+}
+
+enum status loader_round_inputs(struct loader *ld)
+{
+    const struct input_scheme *s = &ld->inputs;
+    if (s->refused[0])
+        FAIL(ST_UNSUPPORTED, "--activations checkpoint: %s", s->refused);
+    ld->mc.exact_inputs = true;
+    ld->mc.inputs = s->rounding;
+    ld->mc.input_group = s->group;
+    ld->mc.input_scales = s->from_file;
+    return ST_OK;
 }
 
 size_t loader_count(const struct loader *ld)

@@ -4,6 +4,7 @@
 #ifndef WORKER_LOAD_LOADER_H
 #define WORKER_LOAD_LOADER_H
 
+#include "common/formats/config_inputs.h"
 #include "common/formats/model_config.h"
 #include "worker/load/tensor_source.h"
 
@@ -19,6 +20,11 @@ void loader_close(struct loader *ld);
 
 const struct model_config *loader_config(const struct loader *ld);
 const char *loader_format(const struct loader *ld);
+
+/* How its quantised matrices' inputs are to be rounded; loader_round_inputs, called behind loader_open, makes
+ * loader_config say so.  ST_UNSUPPORTED names what of it is not supported. */
+const struct input_scheme *loader_inputs(const struct loader *ld);
+MUST_CHECK enum status loader_round_inputs(struct loader *ld);
 
 /* All tensors, by name. */
 size_t loader_count(const struct loader *ld);

@@ -74,6 +74,14 @@ static bool has_f32_scales(const struct loader *ld)
     return false;
 }
 
+/* In what the inputs of quantised matrices are. */
+static const char *inputs_in(const struct model_config *mc, bool floats)
+{
+    if (mc->inputs != INPUTS_FLOAT)
+        return mc->inputs == INPUTS_INT8 ? "int8" : "e4m3";
+    return floats || mc->exact_inputs ? "f32" : "8 bits";
+}
+
 static void say_integers(const struct loader *ld, char *out)
 {
     static const char *const methods[] = {[INTS_GPTQ] = "gptq",
@@ -88,7 +96,7 @@ static void say_integers(const struct loader *ld, char *out)
         snprintf(groups, sizeof groups, "groups of %d columns%s", mc->int_group,
                  mc->int_order ? " in any order" : "");
     snprintf(out, SCHEME_SIZE, "%s: %d bits, %s%s; activations in %s", methods[mc->ints],
-             mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", floats ? "f32" : "8 bits");
+             mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", inputs_in(mc, floats));
 }
 
 /* bitsandbytes' blocks are seen from a matrix: scales beside bytes of two weights each. */
@@ -134,11 +142,12 @@ void weights_scheme(const struct loader *ld, char out[SCHEME_SIZE])
         say_fp4(ld, out);
     else if (mc->fp8 && mc->fp8_rows)
         snprintf(out, SCHEME_SIZE,
-                 "fp8: e4m3 with a scale for each block of %d x %d; activations in f32",
-                 mc->fp8_rows, mc->fp8_cols);
+                 "fp8: e4m3 with a scale for each block of %d x %d; activations in %s",
+                 mc->fp8_rows, mc->fp8_cols, inputs_in(mc, true));
     else if (mc->fp8)
         snprintf(out, SCHEME_SIZE,
-                 "fp8: e4m3 with a scale for each row or matrix; activations in f32");
+                 "fp8: e4m3 with a scale for each row or matrix; activations in %s",
+                 inputs_in(mc, true));
     else if (mc->mxfp4)
         snprintf(out, SCHEME_SIZE,
                  "mxfp4: experts in 4 bits, a scale for 32 columns; activations in 8 bits");

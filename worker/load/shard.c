@@ -78,6 +78,7 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
              mc->n_delta_v);
     bool even = world <= N_SLICES && (world & (world - 1)) == 0;
     memset(out, 0, sizeof *out);
+    out->world = world;
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);

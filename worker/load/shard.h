@@ -28,6 +28,7 @@ struct kv_share {
 };
 
 struct shard {
+    int32_t world;                        /* ranks */
     int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
     int32_t q_per_kv, q_offset;           /* as in struct kv_share */
     struct kv_share global;               /* of global layers; empty where these are as others */

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "common/quant.h"
+#include "worker/load/axis_share.h"
 #include "worker/load/derive.h"
 #include "worker/load/derive_fp4.h"
 #include "worker/load/derive_fp8.h"
 #include "worker/load/derive_ints.h"
 #include "worker/load/group_weights.h"
 #include "worker/load/head_weights.h"
+#include "worker/load/input_rules.h"
 #include "worker/load/rel_bias.h"
 
 static const struct weight_rule {
@@ -113,53 +115,6 @@ static const struct weight_rule {
     [W_LAUREL_NORM] = {"norm behind LAuReL", true, false, false, 1, {TN_LAUREL_NORM}},
 };
 
-struct range {
-    int32_t first, n;
-};
-
-/* This rank's part of an axis. */
-static struct range share(const struct model_config *mc, const struct shard *sh, enum axis ax)
-{
-    int32_t d;
-    switch (ax) {
-    case AX_Q:
-        return (struct range){sh->q_first * mc->d_head, sh->n_q * mc->d_head};
-    case AX_KV:
-        return (struct range){sh->kv_first * mc->d_head, sh->n_kv * mc->d_head};
-    case AX_GLOBAL_Q:
-        return (struct range){sh->q_first * mc->global_d_head, sh->n_q * mc->global_d_head};
-    case AX_GLOBAL_KV:
-        return (struct range){sh->global.first * mc->global_d_head,
-                              sh->global.n * mc->global_d_head};
-    case AX_FFN:
-        return (struct range){sh->ffn.first, sh->ffn.n};
-    case AX_WIDE_FFN:
-        return (struct range){sh->wide.first, sh->wide.n};
-    case AX_EXPERT_FFN:
-        return (struct range){sh->expert.first, sh->expert.n};
-    case AX_SHARED_FFN:
-        return (struct range){sh->shared.first, sh->shared.n};
-    case AX_VOCAB:
-        return (struct range){sh->vocab.first_id, sh->vocab.n_cols};
-    case AX_INPUT_VOCAB:
-        return (struct range){sh->input_first, sh->n_inputs};
-    case AX_HEADS:
-        return (struct range){sh->q_first, sh->n_q};
-    case AX_DELTA_KEYS:
-        return (struct range){sh->delta.k_first * mc->d_delta_k, sh->delta.n_k * mc->d_delta_k};
-    case AX_DELTA_VALUES:
-        return (struct range){sh->delta.v_first * mc->d_delta_v, sh->delta.n_v * mc->d_delta_v};
-    case AX_DELTA_HEADS:
-        return (struct range){sh->delta.v_first, sh->delta.n_v};
-    case AX_QUERY:
-    case AX_VALUES:
-        d = model_axis(mc, ax) / mc->n_q;
-        return (struct range){sh->q_first * d, sh->n_q * d};
-    default:
-        return (struct range){0, model_axis(mc, ax)};
-    }
-}
-
 static bool in_layer(const struct model_config *mc, enum weight_id id, int32_t layer)
 {
     const struct weight_rule *r = &rules[id];
@@ -228,7 +183,7 @@ static int32_t bias_size(const struct model_config *mc, const struct tensor_rule
 
 /* The elements that belong to those rows, which lie in the stored bias as the rows do in the matrix. */
 static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                            enum tensor_id id, int32_t layer, struct range rows,
+                            enum tensor_id id, int32_t layer, struct axis_range rows,
                             struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
@@ -327,8 +282,8 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
 }
 
 /* The rows and columns of a share of a transposed tensor; before: model_fused_rows's. */
-static struct share_cut transposed_cut(int32_t before, enum fused fused, struct range rows,
-                                       struct range cols)
+static struct share_cut transposed_cut(int32_t before, enum fused fused, struct axis_range rows,
+                                       struct axis_range cols)
 {
     size_t step = fused == TRANSPOSED_PAIRS ? 2 : 1;
     return (struct share_cut){.first = (size_t)rows.first * step + (size_t)before,
@@ -361,8 +316,9 @@ static enum status cut_mxfp4(struct weight_part *p, struct loader *ld, enum tens
 
 /* A share of a matrix that is not stored in rows. */
 static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                               enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
-                               struct range cols, struct copies *copies)
+                               enum tensor_id id, int32_t layer, int32_t expert,
+                               struct axis_range rows, struct axis_range cols,
+                               struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
     struct stored_tensor t;
@@ -393,7 +349,7 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[r->part[0]];
-    struct range rows = share(mc, sh, rule->rows);
+    struct axis_range rows = axis_share(mc, sh, rule->rows);
     size_t each = (size_t)r->n_parts * (size_t)rows.n, n = (size_t)mc->n_experts * each;
     void *to = NULL;
     if (!copies->sizes_only)
@@ -402,7 +358,7 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
         int32_t before;
         uint64_t all = (uint64_t)model_fused_rows(mc, r->part[i], &before);
         uint64_t shape[2] = {(uint64_t)mc->n_experts, all};
-        struct share_cut cut = transposed_cut(before, rule->fused, rows, (struct range){0, 1});
+        struct share_cut cut = transposed_cut(before, rule->fused, rows, (struct axis_range){0, 1});
         struct stored_tensor t;
         TRY(loader_tensor(ld, mc->arch->tensor[r->part[i]].bias, layer, 0, 2, shape, &t));
         if (dtype_size(t.dtype) == 0)
@@ -429,7 +385,7 @@ static enum status cut_rel_bias(struct weight_src *out, size_t *n_bytes, struct 
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[TN_REL_BIAS];
-    struct range heads = share(mc, sh, rule->cols);
+    struct axis_range heads = axis_share(mc, sh, rule->cols);
     size_t all = (size_t)model_axis(mc, rule->cols);
     uint64_t shape[2] = {REL_BUCKETS, all};
     struct stored_tensor t;
@@ -444,8 +400,8 @@ static enum status cut_rel_bias(struct weight_src *out, size_t *n_bytes, struct 
 
 /* A share of a matrix of integers, or of 4-bit floats. */
 static enum status cut_packed(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                              enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
-                              struct range cols, struct copies *copies)
+                              enum tensor_id id, int32_t layer, int32_t expert,
+                              struct axis_range rows, struct axis_range cols, struct copies *copies)
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[id];
@@ -461,15 +417,15 @@ static enum status cut_packed(struct weight_part *p, size_t *n_bytes, struct loa
         TRY(derive_fp4(copies, &f, &from, first, n, p));
     } else {
         TRY(ints_open(&m, ld, rule->name, layer, expert, all, k));
-        TRY(derive_ints(copies, &m, &from, first, n, p));
+        TRY(derive_ints(copies, &m, mc->exact_inputs, &from, first, n, p));
     }
     *n_bytes += (size_t)rows.n * p->row_bytes;
     return ST_OK;
 }
 
 static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loader *ld,
-                              enum tensor_id id, int32_t layer, int32_t expert, struct range rows,
-                              struct range cols, struct copies *copies)
+                              enum tensor_id id, int32_t layer, int32_t expert,
+                              struct axis_range rows, struct axis_range cols, struct copies *copies)
 {
     struct stored_tensor t;
     int32_t before;
@@ -511,7 +467,7 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
     out->cols = bias_size(mc, &mc->arch->tensor[id]);
     out->n_slices = 1;
     out->slice_end[0] = out->cols;
-    TRY(cut_bias(p, n_bytes, ld, id, layer, (struct range){0, out->cols}, copies));
+    TRY(cut_bias(p, n_bytes, ld, id, layer, (struct axis_range){0, out->cols}, copies));
     *p = (struct weight_part){.data = p->bias,
                               .dtype = p->bias_dtype,
                               .rows = 1,
@@ -550,18 +506,21 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     if (r->is_bias)
         return cut_bias_vector(out, n_bytes, ld, r->part[0], layer, copies);
 
-    struct range cols = share(mc, sh, first->cols);
+    struct axis_range cols = axis_share(mc, sh, first->cols);
     out->vector = first->rows == AX_ONE;
     out->add = out->vector && mc->arch->norm_plus_one && less_one(id) ? 1.0f : 0.0f;
     out->cols = cols.n;
     set_slices(out, mc, sh, first->cols);
+    if (mc->inputs != INPUTS_FLOAT)
+        TRY(input_rules(out, &(struct input_site){ld, sh, id, r->is_stack, layer, expert},
+                        r->part));
     if (id == W_K_B || id == W_V_B)
         return cut_head(&out->part[0], n_bytes, ld, r->part[0], layer, sh->q_first + expert,
                         copies);
     for (int32_t i = 0; i < r->n_parts; i++) {
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
-        struct range rows = share(mc, sh, rule->rows);
+        struct axis_range rows = axis_share(mc, sh, rule->rows);
         TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols, copies));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
         if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector && !r->is_stack)

@@ -36,6 +36,26 @@ static enum status load_one(struct loading *loading, enum weight_id id, int32_t 
     return ST_OK;
 }
 
+static bool same_rule(const struct input_rule *a, const struct input_rule *b)
+{
+    return a->grid == b->grid && bits_of_f32(a->scale) == bits_of_f32(b->scale);
+}
+
+/* A stack's matrices have the same rules. */
+static void set_input(struct decoder *m, enum weight_id id, int32_t layer,
+                      const struct weight_src *src)
+{
+    struct matrix_input *to = id == W_HEAD ? &m->head_input : &m->layer[layer].input[id];
+    bool alike = true, any = false;
+    for (int32_t i = 0; i < src->n_parts; i++) {
+        to->rows[i] = src->part[i].rows;
+        to->rule[i] = src->part[i].input;
+        alike = alike && same_rule(&to->rule[i], &to->rule[0]);
+        any = any || to->rule[i].grid != GRID_NONE;
+    }
+    to->n = !any ? 0 : alike ? 1 : src->n_parts;
+}
+
 static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
                                const struct weight_src *src, int32_t n, size_t n_bytes)
 {
@@ -47,6 +67,8 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
                       &(struct share_cut){.step = 1, .rows = 1}, &m->layer[layer].scale);
     else
         TRY(load_one(loading, id, layer, src, n, to));
+    if (weight_per_layer(id) || id == W_HEAD)
+        set_input(m, id, layer, src);
     m->loaded += n_bytes;
     loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
@@ -246,6 +268,7 @@ static void set_layers(struct decoder *m)
             .q_scale = model_scales_q(&m->mc, i) ? q_scales(m, 0, m->cfg.max_ctx) : none,
             .sinks = l->w[W_SINKS],
             .rel_bias = m->w[W_REL_BIAS],
+            .round_latent = l->input[W_V_B].rule[0],
         };
         l->sparse = m->mc.sparse[i];
         l->ffn = l->w[W_WIDE_DOWN] ? m->sh.wide.n : m->sh.ffn.n;
@@ -258,6 +281,7 @@ static void set_layers(struct decoder *m)
         l->moe.expert_scale = l->w[W_EXPERT_SCALE];
         l->moe.gate_up_bias = l->w[W_EXPERTS_BIAS];
         l->moe.down_bias = l->w[W_EXPERTS_DOWN_BIAS];
+        l->moe.round_hidden = l->input[W_EXPERTS_DOWN].rule[0];
     }
 }
 
@@ -414,6 +438,8 @@ size_t decoder_coll_bytes(const struct model_config *mc, const struct decoder_co
     size_t slices = (size_t)(cfg->world > N_SLICES ? cfg->world : N_SLICES);
     if (model_n_cut(mc) && 3 * slices > heads)
         heads = 3 * slices;
+    if ((size_t)peak_columns(mc) > heads)
+        heads = (size_t)peak_columns(mc);
     size_t most = (size_t)cfg->max_tokens * (out > heads ? out : heads);
     size_t inputs = (size_t)model_axis(mc, AX_INPUTS); /* of one token: see layers_inputs */
     return (most > inputs ? most : inputs) * sizeof(float);

@@ -8,8 +8,16 @@
 
 enum { KV_BUFS = 4 }; /* k, v, k_scale, v_scale */
 
+/* How the input of a weight's parts is rounded; n 1: of all alike, 0: not at all. */
+struct matrix_input {
+    int32_t n;
+    int32_t rows[3];
+    struct input_rule rule[3];
+};
+
 struct layer {
     struct weight *w[W_N];
+    struct matrix_input input[W_N];
     struct attn_layer attn;
     struct moe_layer moe; /* of a layer with experts */
     bool sparse;          /* it is one */
@@ -34,7 +42,8 @@ struct decoder {
     enum act act;
     float eps;
     struct weight *w[W_N]; /* those outside the layers */
-    struct layer *layer;   /* [n_layers] */
+    struct matrix_input head_input;
+    struct layer *layer; /* [n_layers] */
     struct scratch_layout at;
     struct buf *scratch;
     struct rope_tables {

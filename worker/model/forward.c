@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "worker/model/inputs.h"
+#include "worker/model/product.h"
 #include "worker/model/streams.h"
 
 /* What the layer before has computed and not yet added to the residual stream. */
@@ -30,23 +31,23 @@ static enum status cut_gates(struct decoder *m, const struct ffn_share *share, f
 static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
                              const struct scratch *s, struct view out)
 {
-    const struct weight *gate_up = l->w[W_WIDE_GATE_UP] ? l->w[W_WIDE_GATE_UP] : l->w[W_GATE_UP];
-    const struct weight *down = l->w[W_WIDE_DOWN] ? l->w[W_WIDE_DOWN] : l->w[W_DOWN];
+    enum weight_id gate_up = l->w[W_WIDE_GATE_UP] ? W_WIDE_GATE_UP : W_GATE_UP;
+    enum weight_id down = l->w[W_WIDE_DOWN] ? W_WIDE_DOWN : W_DOWN;
     struct view ffn = with_cols(s->ffn, l->ffn); /* [T, F] */
     float cut = m->mc.gate_cut[l - m->layer];
     if (l->w[W_UP]) {
-        TRY(m->op->linear(m->be, l->w[W_UP], in, s->mid)); /* [T, F] */
+        TRY(product(m, l, W_UP, in, s->mid)); /* [T, F] */
         TRY(m->op->activate(m->be, m->act, s->mid, ffn));
     } else {
         struct view mid = with_cols(s->mid, 2 * l->ffn); /* [T, 2 F] */
-        TRY(m->op->linear(m->be, gate_up, in, mid));
+        TRY(product(m, l, gate_up, in, mid));
         TRY(scale(m, columns(mid, 0, l->ffn), m->mc.factors.gate));
         if (!isinf(cut))
             TRY(cut_gates(m, l->w[W_WIDE_DOWN] ? &m->sh.wide : &m->sh.ffn, cut,
                           columns(mid, 0, l->ffn), s));
         TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
-    return m->op->linear(m->be, down, ffn, out);
+    return product(m, l, down, ffn, out);
 }
 
 /* s->out: [T,D] summed over the ranks, from in [T,D].  Every rank has the whole router.  The shared
@@ -55,25 +56,27 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
 static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
                               const struct scratch *s)
 {
-    TRY(m->op->linear(m->be, l->w[W_ROUTER], in, s->router)); /* [T, E] */
+    struct view x;
+    TRY(product(m, l, W_ROUTER, in, s->router)); /* [T, E] */
     TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
-    TRY(m->op->moe_ffn(m->be, &l->moe, in, s->ids, s->weights, s->moe, s->out));
+    TRY(experts_input(m, l, in, &x));
+    TRY(m->op->moe_ffn(m->be, &l->moe, x, s->ids, s->weights, s->moe, s->out));
     if (!l->w[W_SHARED_DOWN]) {
         TRY(all_reduce(m, s->out));
         return l->moe.down_bias ? m->op->moe_bias(m->be, &l->moe, s->ids, s->weights, s->out)
                                 : ST_OK;
     }
     if (l->w[W_SHARED_UP]) {
-        TRY(m->op->linear(m->be, l->w[W_SHARED_UP], in, s->shared_ffn));
+        TRY(product(m, l, W_SHARED_UP, in, s->shared_ffn));
         TRY(m->op->activate(m->be, m->act, s->shared_ffn, s->shared_ffn));
     } else {
-        TRY(m->op->linear(m->be, l->w[W_SHARED_GATE_UP], in, s->shared_mid));
+        TRY(product(m, l, W_SHARED_GATE_UP, in, s->shared_mid));
         TRY(m->op->act_mul(m->be, m->act, s->shared_mid, s->shared_ffn));
     }
-    TRY(m->op->linear(m->be, l->w[W_SHARED_DOWN], s->shared_ffn, s->second));
+    TRY(product(m, l, W_SHARED_DOWN, s->shared_ffn, s->second));
     TRY(all_reduce(m, s->both));
     if (l->w[W_SHARED_SCALE]) {
-        TRY(m->op->linear(m->be, l->w[W_SHARED_SCALE], in, s->shared_scale)); /* [T, 1] */
+        TRY(product(m, l, W_SHARED_SCALE, in, s->shared_scale)); /* [T, 1] */
         TRY(m->op->sigmoid_mul(m->be, s->second, s->shared_scale));
     }
     return m->op->add(m->be, s->out, s->second, 1.0f);
@@ -86,17 +89,18 @@ static enum status beside_ffn(struct decoder *m, const struct layer *l, struct v
                               struct scratch *s)
 {
     const struct backend_ops *op = m->op;
-    struct view none = {0}, dense = s->both, experts = s->second;
+    struct view none = {0}, dense = s->both, experts = s->second, x;
     dense.rows = in.rows;
     TRY(dense_ffn(m, l, in, s, dense));
     s->out = dense; /* whatever post_norm has exchanged */
     s->h = scratch_rows(m, m->at.h, in.rows, m->mc.hidden);
     TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_ROUTER_NORM], m->eps, s->h));
-    TRY(op->linear(m->be, l->w[W_ROUTER], s->h, s->router)); /* [T, E] */
+    TRY(product(m, l, W_ROUTER, s->h, s->router)); /* [T, E] */
     TRY(op->scale(m->be, s->router, (float)(1.0 / sqrt((double)m->mc.hidden))));
     TRY(op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
     TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_EXPERT_IN_NORM], m->eps, s->h));
-    TRY(op->moe_ffn(m->be, &l->moe, s->h, s->ids, s->weights, s->moe, experts));
+    TRY(experts_input(m, l, s->h, &x));
+    TRY(op->moe_ffn(m->be, &l->moe, x, s->ids, s->weights, s->moe, experts));
     TRY(all_reduce(m, s->both));
     TRY(op->add_rms_norm(m->be, dense, none, NULL, l->w[W_DENSE_OUT_NORM], m->eps, s->h));
     TRY(op->add_rms_norm(m->be, experts, none, NULL, l->w[W_EXPERT_OUT_NORM], m->eps, dense));
@@ -172,11 +176,11 @@ static enum status latent_queries(struct decoder *m, const struct layer *l, stru
                                   const struct scratch *s)
 {
     if (l->w[W_Q])
-        return m->op->linear(m->be, l->w[W_Q], in, s->q_heads);
-    TRY(m->op->linear(m->be, l->w[W_Q_A], in, s->q_latent)); /* [T, q_rank], on every rank */
+        return product(m, l, W_Q, in, s->q_heads);
+    TRY(product(m, l, W_Q_A, in, s->q_latent)); /* [T, q_rank], on every rank */
     TRY(m->op->add_rms_norm(m->be, s->q_latent, (struct view){0}, NULL, l->w[W_Q_A_NORM],
                             (float)LATENT_NORM_EPS, s->q_normed));
-    return m->op->linear(m->be, l->w[W_Q_B], s->q_normed, s->q_heads);
+    return product(m, l, W_Q_B, s->q_normed, s->q_heads);
 }
 
 /* Latent attention in the absorbed form: all query heads read one row a token, the latent beside the
@@ -188,12 +192,12 @@ static enum status latent_attention(struct decoder *m, const struct layer *l,
 {
     const struct backend_ops *op = m->op;
     TRY(latent_queries(m, l, in, s));
-    TRY(op->linear(m->be, l->w[W_KV_A], in, s->latent)); /* [T, kv_rank + d_rope], on every rank */
+    TRY(product(m, l, W_KV_A, in, s->latent)); /* [T, kv_rank + d_rope], on every rank */
     TRY(op->latent_to_cache(m->be, &l->attn, st, s->latent, s->q_heads, l->kv, s->q));
     TRY(op->heads_linear(m->be, l->w[W_K_B], s->q_heads, s->q));  /* [T, n_q (kv_rank + d_rope)] */
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q kv_rank] */
     TRY(op->heads_linear(m->be, l->w[W_V_B], s->att, s->values)); /* [T, n_q d_value] */
-    return op->linear(m->be, l->w[W_O], s->values, s->out);
+    return product(m, l, W_O, s->values, s->out);
 }
 
 /* s->out: partial [T,D], from in [T,D] */
@@ -201,13 +205,13 @@ static enum status delta_net(struct decoder *m, const struct layer *l, const str
                              struct view in, const struct scratch *s)
 {
     const struct backend_ops *op = m->op;
-    TRY(op->linear(m->be, l->w[W_DELTA_QKV], in, s->delta_qkv)); /* [T, 2 n_k d_k + n_v d_v] */
-    TRY(op->linear(m->be, l->w[W_DELTA_Z], in, s->delta_z));     /* [T, n_v d_v] */
-    TRY(op->linear(m->be, l->w[W_DELTA_BA], in, s->delta_ba));   /* [T, 2 n_v] */
+    TRY(product(m, l, W_DELTA_QKV, in, s->delta_qkv)); /* [T, 2 n_k d_k + n_v d_v] */
+    TRY(product(m, l, W_DELTA_Z, in, s->delta_z));     /* [T, n_v d_v] */
+    TRY(product(m, l, W_DELTA_BA, in, s->delta_ba));   /* [T, 2 n_v] */
     TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
     TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, s->delta_out));
     TRY(op->gated_norm(m->be, s->delta_out, l->w[W_DELTA_NORM], m->eps, s->delta_z));
-    return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, s->out);
+    return product(m, l, W_DELTA_OUT, s->delta_out, s->out);
 }
 
 /* x: of what a Mamba-2 layer gives, over the groups of heads that share B and C: where ranks share a group, each head's sum
@@ -245,9 +249,9 @@ static enum status mamba(struct decoder *m, const struct layer *l, const struct 
     const struct backend_ops *op = m->op;
     int32_t values = s->delta_out.cols, n = m->sh.delta.n_v;
     struct view z = columns(s->delta_z, 0, values), y = columns(s->delta_z, values, values);
-    TRY(op->linear(m->be, l->w[W_DELTA_QKV], in, s->delta_qkv)); /* C, B, x */
-    TRY(op->linear(m->be, l->w[W_DELTA_Z], in, z));
-    TRY(op->linear(m->be, l->w[W_DELTA_STEP], in, columns(s->delta_ba, n, n)));
+    TRY(product(m, l, W_DELTA_QKV, in, s->delta_qkv)); /* C, B, x */
+    TRY(product(m, l, W_DELTA_Z, in, z));
+    TRY(product(m, l, W_DELTA_STEP, in, columns(s->delta_ba, n, n)));
     TRY(scale_mamba(m, s));
     TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
     TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, y));
@@ -256,7 +260,7 @@ static enum status mamba(struct decoder *m, const struct layer *l, const struct 
     TRY(op->act_mul(m->be, ACT_SILU, s->delta_z, s->delta_out)); /* silu(z) y */
     if (l->w[W_DELTA_NORM] && !m->mc.norm_first)
         TRY(group_norm(m, l, s, s->delta_out));
-    return op->linear(m->be, l->w[W_DELTA_OUT], s->delta_out, to);
+    return product(m, l, W_DELTA_OUT, s->delta_out, to);
 }
 
 /* Of a global layer with heads of its own.  s->out: partial [T,D], from in [T,D] */
@@ -269,10 +273,10 @@ static enum status global_attention(struct decoder *m, const struct layer *l,
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(al));
     struct view q = with_cols(s->q, al->n_q * al->d_head), att = with_cols(s->att, q.cols);
     enum weight_id id = al->q_alone ? W_GLOBAL_Q : al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV;
-    TRY(op->linear(m->be, l->w[id], in, qkv));
+    TRY(product(m, l, id, in, qkv));
     TRY(op->qkv_to_cache(m->be, al, st, qkv, l->kv, q));
     TRY(op->attention(m->be, al, st, q, l->kv, att));
-    return op->linear(m->be, l->w[W_GLOBAL_O], att, s->out);
+    return product(m, l, W_GLOBAL_O, att, s->out);
 }
 
 static enum status scale_qkv(struct decoder *m, const struct scratch *s)
@@ -296,17 +300,17 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
     if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
         return global_attention(m, l, st, in, s);
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(&l->attn)); /* [T, (n_q + 2 n_kv) d] */
-    TRY(op->linear(m->be, l->w[l->attn.q_alone ? W_Q : W_QKV], in, qkv));
+    TRY(product(m, l, l->attn.q_alone ? W_Q : W_QKV, in, qkv));
     TRY(scale_qkv(m, s));
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));
     TRY(op->qkv_to_cache(m->be, &l->attn, st, qkv, l->kv, s->q));
     TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
     if (l->w[W_Q_GATE]) {
-        TRY(op->linear(m->be, l->w[W_Q_GATE], in, s->gate)); /* [T, n_q d] */
+        TRY(product(m, l, W_Q_GATE, in, s->gate)); /* [T, n_q d] */
         TRY(op->sigmoid_mul(m->be, s->att, s->gate));
     }
-    return op->linear(m->be, l->w[W_O], s->att, s->out);
+    return product(m, l, W_O, s->att, s->out);
 }
 
 /* Attention and feed-forward side by side: both outputs are summed over the ranks at once. */
@@ -340,11 +344,11 @@ static enum status layer_input(struct decoder *m, const struct layer *l, struct 
     gate.cols = up.cols = own.cols = P;
     up.off += (size_t)P * sizeof(float);
     own.off += (size_t)i * (size_t)P * sizeof(float);
-    TRY(op->linear(m->be, l->w[W_INPUT_GATE], s->resid, s->input_act));
+    TRY(product(m, l, W_INPUT_GATE, s->resid, s->input_act));
     TRY(op->copy(m->be, gate, s->input_act));
     TRY(op->copy(m->be, up, own));
     TRY(op->act_mul(m->be, m->act, s->input_mid, s->input_act));
-    TRY(op->linear(m->be, l->w[W_INPUT_OUT], s->input_act, s->out));
+    TRY(product(m, l, W_INPUT_OUT, s->input_act, s->out));
     return post_norm(m, l->w[W_INPUT_NORM], NULL, s, delta);
 }
 
@@ -508,6 +512,6 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
     }
     TRY(op->gather(m->be, m->states, st->out_row, s.last)); /* [R,D] */
     TRY(scale(m, s.last, m->mc.logit_scale));
-    TRY(op->linear(m->be, m->w[m->mc.tied ? W_EMBED : W_HEAD], s.last, s.logits));
+    TRY(product_head(m, s.last, s.logits));
     return m->mc.logit_cap > 0 ? op->soft_cap(m->be, s.logits, (float)m->mc.logit_cap) : ST_OK;
 }

@@ -55,6 +55,8 @@ static enum status check_features(const struct model_config *mc, struct backend 
         {a->unit_qk_norm && mc->qk_norm, FEATURE_UNIT_QK, "norms of q and k behind RoPE"},
         {a->experts == EXPERTS_STEP && mc->n_experts > 0, FEATURE_WEIGH_INPUT,
          "factors on the inputs of experts"},
+        {mc->inputs != INPUTS_FLOAT, FEATURE_ROUND_INPUTS,
+         "rounding of inputs (--activations checkpoint)"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].needed && !(info->features & 1U << rows[i].feature))
@@ -168,6 +170,36 @@ static int32_t greater(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
+int32_t peak_columns(const struct model_config *mc)
+{
+    static const enum axis cut[] = {AX_Q,        AX_VALUES,     AX_GLOBAL_Q,    AX_FFN,
+                                    AX_WIDE_FFN, AX_SHARED_FFN, AX_DELTA_VALUES};
+    int32_t all = 1;
+    if (mc->inputs == INPUTS_FLOAT)
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(cut); i++)
+        all = greater(all, model_axis(mc, cut[i]));
+    return mc->input_group ? (all + mc->input_group - 1) / mc->input_group : 1;
+}
+
+/* Of inputs that are rounded.  From *at on; moves it behind them. */
+static bool take_rounded(size_t *at, struct scratch_layout *out, const struct model_config *mc,
+                         const struct shard *sh, int32_t T)
+{
+    int32_t q = sh->n_q * greater(mc->d_head, greater(mc->global_d_head, mc->d_value));
+    int32_t values = sh->delta.n_v * mc->d_delta_v, keys = sh->delta.n_k * mc->d_delta_k;
+    int32_t ffn = greater(greater(sh->ffn.n, sh->wide.n), sh->shared.n);
+    int32_t kv =
+        greater(sh->n_kv * mc->d_head, sh->global.n * greater(mc->global_d_head, mc->d_head));
+    int32_t in = greater(greater(mc->hidden, mc->q_rank), greater(q, greater(values, ffn)));
+    bool rounds = mc->inputs != INPUTS_FLOAT;
+    out->apart_cols =
+        greater(greater(q + 2 * kv, 2 * ffn), greater(2 * keys + values, 2 * sh->delta.n_v));
+    return take(at, &out->rounded, T, rounds ? in : 0) &&
+           take(at, &out->peaks, T, peak_columns(mc)) &&
+           take(at, &out->apart, T, rounds ? out->apart_cols : 0);
+}
+
 enum status scratch_plan(struct scratch_layout *out, const struct model_config *mc,
                          const struct shard *sh, struct backend *be,
                          const struct decoder_config *cfg)
@@ -181,6 +213,7 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
     ok = ok && take(&at, &out->inputs, T, model_axis(mc, AX_INPUTS)) &&
          take(&at, &out->streams, T, mc->n_streams * mc->hidden) &&
          take(&at, &out->laurel, T, mc->n_streams ? mc->hidden : 0);
+    ok = ok && take_rounded(&at, out, mc, sh, T);
     size_t attention = at, delta = at, ffn = at, inputs = at, streams = at;
     out->moe_bytes = 0;
     ok = ok && take(&attention, &out->q, T, q) &&

@@ -29,6 +29,9 @@ struct scratch_layout {
     size_t modes, coefs;         /* n_streams, n_streams n_streams */
     size_t laurel_low, laurel;   /* laurel_rank, D beside attention */
     size_t stats;                /* 3 for each slice of all ranks: of gates that are cut */
+    /* of inputs that are rounded: the widest; peak_columns; the widest output of parts that have other inputs */
+    size_t rounded, peaks, apart;
+    int32_t apart_cols;
     size_t router, ids, weights; /* E, and k i32, k: of layers with experts */
     size_t moe, moe_bytes;       /* what moe_ffn wants, in bytes whatever the step */
     size_t shared_mid, shared_ffn, shared_scale; /* 2 F, F, 1: of the shared expert */
@@ -66,6 +69,8 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
 int32_t state_rows(const struct decoder_config *cfg);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
+/* Of a token: the groups of its widest input; 0: inputs are not rounded. */
+int32_t peak_columns(const struct model_config *mc);
 /* One table; there are two for each RoPE, cosine and sine. */
 size_t rope_table_bytes(const struct rope_config *rc, const struct decoder_config *cfg);
 /* The factors on q; 0: there are none. */

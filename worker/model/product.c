@@ -1,0 +1,62 @@
+#include "worker/model/product.h"
+
+/* *out: in, or a rounded copy of it.  Where ranks share groups of columns, each gives the peaks of its own. */
+static enum status rounded(struct decoder *m, const struct input_rule *r, struct view in,
+                           struct view *out)
+{
+    struct view peaks = {0};
+    *out = in;
+    if (r->grid == GRID_NONE)
+        return ST_OK;
+    *out = scratch_rows(m, m->at.rounded, in.rows, in.cols);
+    if (r->shared) {
+        peaks = scratch_rows(m, m->at.peaks, in.rows, input_groups(r));
+        TRY(m->op->input_peaks(m->be, r, in, peaks));
+        TRY(m->co->ops->all_reduce(m->co, peaks, REDUCE_MAX));
+    }
+    return m->op->round_input(m->be, r, in, peaks, *out);
+}
+
+/* Parts with inputs of their own: the product of all with each of them, of which its rows are taken. */
+static enum status product_apart(struct decoder *m, const struct weight *w,
+                                 const struct matrix_input *input, struct view in, struct view out)
+{
+    struct view all = scratch_rows(m, m->at.apart, in.rows, out.cols), x;
+    int32_t at = 0;
+    for (int32_t i = 0; i < input->n; at += input->rows[i++]) {
+        TRY(rounded(m, &input->rule[i], in, &x));
+        TRY(m->op->linear(m->be, w, x, all));
+        TRY(m->op->copy(m->be, columns(out, at, input->rows[i]), columns(all, at, input->rows[i])));
+    }
+    return ST_OK;
+}
+
+static enum status multiply(struct decoder *m, const struct weight *w,
+                            const struct matrix_input *input, struct view in, struct view out)
+{
+    struct view x = in;
+    if (input->n > 1)
+        return product_apart(m, w, input, in, out);
+    if (input->n == 1)
+        TRY(rounded(m, &input->rule[0], in, &x));
+    return m->op->linear(m->be, w, x, out);
+}
+
+enum status product(struct decoder *m, const struct layer *l, enum weight_id id, struct view in,
+                    struct view out)
+{
+    return multiply(m, l->w[id], &l->input[id], in, out);
+}
+
+enum status product_head(struct decoder *m, struct view in, struct view out)
+{
+    return m->mc.tied ? m->op->linear(m->be, m->w[W_EMBED], in, out)
+                      : multiply(m, m->w[W_HEAD], &m->head_input, in, out);
+}
+
+enum status experts_input(struct decoder *m, const struct layer *l, struct view in,
+                          struct view *out)
+{
+    return rounded(m, &l->input[l->moe.up_alone ? W_EXPERTS_UP : W_EXPERTS_GATE_UP].rule[0], in,
+                   out);
+}

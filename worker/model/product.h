@@ -1,0 +1,19 @@
+/* Products with a layer's matrices, whose inputs are rounded first where the checkpoint asks for it.  Private to
+ * worker/model. */
+#ifndef WORKER_MODEL_PRODUCT_H
+#define WORKER_MODEL_PRODUCT_H
+
+#include "worker/model/scratch.h"
+
+/* out [T, N] = in [T, K] with weight id of the layer. */
+MUST_CHECK enum status product(struct decoder *m, const struct layer *l, enum weight_id id,
+                               struct view in, struct view out);
+
+/* The same with the head. */
+MUST_CHECK enum status product_head(struct decoder *m, struct view in, struct view out);
+
+/* *out: what the experts' gate and up read, in or a rounded copy, valid up to the next product. */
+MUST_CHECK enum status experts_input(struct decoder *m, const struct layer *l, struct view in,
+                                     struct view *out);
+
+#endif
