@@ -481,6 +481,12 @@ def streams_survive_a_killed_coordinator():
 
 
 @contextlib.contextmanager
+@tap.case
+def a_full_queue_of_a_lost_connection():
+    p = subprocess.run([sys.executable, HERE / "full_queue.py"], capture_output=True, text=True, timeout=tap.LIMIT)
+    assert p.returncode == 0, (p.returncode, p.stderr[-2000:])
+
+
 def raises(kind):
     try:
         yield

@@ -21,6 +21,9 @@ def open_socket(context: Any, endpoint: str, keys: Optional[Keys] = None) -> Any
     if keys and endpoint.startswith("tcp://"):
         sock.curve_publickey, sock.curve_secretkey, sock.curve_serverkey = keys
     sock.setsockopt(zmq.LINGER, 0)
+    # a queue that is full stops the reading, and libzmq 4.3 ends the process when the connection is lost and a heartbeat is due
+    # (zeromq/libzmq#3937)
+    sock.setsockopt(zmq.RCVHWM, 0)
     sock.setsockopt(zmq.HEARTBEAT_IVL, 2000)
     sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
     return sock
