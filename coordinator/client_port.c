@@ -9,7 +9,6 @@
 
 #include "common/log.h"
 
-enum { ZMTP_BEAT_MS = 10000 }; /* a client that is stopped for 30 s has lost its connection */
 enum { MAX_OUTBOX = 64, PROBE_ALL_US = 10 * 1000 * 1000, REVOKED_US = 200 * 1000 };
 
 struct out_msg {
@@ -52,7 +51,6 @@ static void bind_control(struct client_port *f, const struct sock_config *sc)
 static enum status bind_all(struct client_port *f, void *ctx, const struct client_port_config *cfg)
 {
     struct sock_config sc = {.max_message = 2 * cfg->max_message, /* to be answered, not read */
-                             .heartbeat_ms = ZMTP_BEAT_MS,
                              .linger_ms = 1000,
                              .curve = gatekeeper_curve(cfg->keys, DOMAIN_CLIENTS)};
     char list[1024], *save = NULL;

@@ -47,10 +47,8 @@ struct worker_port {
 enum status worker_port_open(struct worker_port **out, void *zmq_ctx,
                              const struct worker_port_config *cfg)
 {
-    /* The groups' own heartbeats tell who is silent; ZeroMQ's are slower than the lease, so that a
-     * pause of this process does not end the connections. */
+    /* The groups' own heartbeats tell who is silent. */
     struct sock_config sc = {.max_message = (size_t)64 << 20,
-                             .heartbeat_ms = cfg->lease_ms / 2 + 1,
                              .linger_ms = 500,
                              .curve = gatekeeper_curve(cfg->keys, DOMAIN_WORKERS)};
     TRY(sock_check_endpoint(cfg->endpoint, true, cfg->allow_remote || cfg->keys));

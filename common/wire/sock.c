@@ -91,6 +91,18 @@ static enum status set_options(void *sock, const char *endpoint, const struct so
     return ST_OK;
 }
 
+/* A server sends no ZMTP heartbeats: where a flood of messages has stopped the reading of a connection that has ended since,
+ * libzmq 4.3 ends the process when one is due (zeromq/libzmq#3937).  The kernel finds the hosts that are gone. */
+static enum status find_lost_hosts(void *sock)
+{
+    TRY(set_int(sock, ZMQ_HEARTBEAT_IVL, 0));
+    TRY(set_int(sock, ZMQ_TCP_KEEPALIVE, 1));
+    TRY(set_int(sock, ZMQ_TCP_KEEPALIVE_IDLE, 10)); /* s */
+    TRY(set_int(sock, ZMQ_TCP_KEEPALIVE_INTVL, 5));
+    TRY(set_int(sock, ZMQ_TCP_KEEPALIVE_CNT, 4));
+    return set_int(sock, ZMQ_TCP_MAXRT, 30000); /* ms */
+}
+
 static enum status set_text(void *sock, int option, const char *text)
 {
     if (zmq_setsockopt(sock, option, text, strlen(text)) != 0)
@@ -175,6 +187,7 @@ static enum status bind_router(void *sock, const char *endpoint, const struct so
                                char *bound, size_t bound_size)
 {
     TRY(set_options(sock, endpoint, cfg));
+    TRY(find_lost_hosts(sock));
     TRY(set_int(sock, ZMQ_ROUTER_MANDATORY, 1));
     TRY(sock_bind_more(sock, endpoint, cfg));
     if (bound && zmq_getsockopt(sock, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)

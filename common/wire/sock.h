@@ -22,11 +22,12 @@ struct sock_curve {
 };
 
 struct sock_config {
-    size_t max_message;    /* bytes; greater ones end their connection; 0 = DEFAULT_MAX_MESSAGE */
-    uint32_t heartbeat_ms; /* ZMTP ping interval; a peer silent for three is dropped; 0 = 1000 */
-    bool no_heartbeat;     /* sends none; it answers those of its peer */
-    int high_water;        /* messages queued per peer; 0 = 1000 */
-    uint32_t linger_ms;    /* how long close waits to send what is queued */
+    size_t max_message; /* bytes; greater ones end their connection; 0 = DEFAULT_MAX_MESSAGE */
+    uint32_t
+        heartbeat_ms; /* of a DEALER: ZMTP ping interval; a peer silent for three is dropped; 0 = 1000 */
+    bool no_heartbeat;              /* sends none; it answers those of its peer */
+    int high_water;                 /* messages queued per peer; 0 = 1000 */
+    uint32_t linger_ms;             /* how long close waits to send what is queued */
     const struct sock_curve *curve; /* NULL: none */
 };
 
@@ -41,7 +42,7 @@ bool sock_control_endpoint(char out[SOCK_CONTROL_SIZE], const char *endpoint);
 /* The same of a loopback address, if a program listens there. */
 bool sock_control_answers(char out[SOCK_CONTROL_SIZE], const char *endpoint);
 
-/* ROUTER with ROUTER_MANDATORY, bound.  ST_BUSY: the address is in use (named).  bound (may be
+/* ROUTER with ROUTER_MANDATORY, bound.  Over TCP a host that is gone is noticed after 30 s; it sends no heartbeats.  ST_BUSY: the address is in use (named).  bound (may be
  * NULL) gets the real endpoint ("tcp://127.0.0.1:*" has its port filled in). */
 MUST_CHECK enum status sock_bind_router(void **out, void *ctx, const char *endpoint,
                                         const struct sock_config *cfg, char *bound,

@@ -7,6 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+
+import zmq
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import ingot_client as ic  # noqa: E402
@@ -166,6 +170,34 @@ def a_file_that_is_no_socket_is_not_replaced():
             assert path.read_text() == "keep me"
     finally:
         c.__exit__(*sys.exc_info())
+
+
+@tap.case
+def a_flood_whose_senders_go_while_the_output_blocks():
+    """Connections that end with more on them than is read; libzmq would end the process if it had a heartbeat to send then."""
+    with tempfile.TemporaryDirectory() as d:
+        clients, workers = f"ipc://{d}/clients", f"ipc://{d}/workers"
+        p = subprocess.Popen([BIN / "ingot-coordinator", "--model", DEMO, "--listen", clients, "--workers", workers],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        tap.wait_for(lambda: os.path.exists(clients[6:]) and os.path.exists(workers[6:]), "the coordinator listens")
+        try:
+            for endpoint in [clients, workers] * 6:  # the lines about it fill the pipe, and it waits
+                context = zmq.Context()
+                sock = context.socket(zmq.DEALER)
+                sock.setsockopt(zmq.SNDHWM, 0)
+                sock.connect(endpoint)
+                for _ in range(100000):
+                    sock.send(b"rubbish")
+                time.sleep(0.3)
+                sock.close(0)
+                context.term()
+            time.sleep(11)  # a heartbeat of 10 s was due
+            alive = p.poll() is None
+            p.terminate()
+            said = p.communicate(timeout=tap.LIMIT)[1].decode()
+            assert alive and p.returncode == 0 and "dropped" in said, (p.returncode, said[-300:])
+        finally:
+            p.kill()
 
 
 tap.main()
