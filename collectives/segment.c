@@ -38,14 +38,20 @@ static int take_memory(int fd, size_t bytes)
 
 /* ---- segments of dead creators ---- */
 
+/* The name was taken away: it may be another object's by now. */
+static bool nameless(int fd)
+{
+    struct stat info;
+    return fstat(fd, &info) == 0 && info.st_nlink == 0;
+}
+
 /* Locks the object; false: it lost its name meanwhile, a sweep was quicker. */
 static bool hold(int fd)
 {
-    struct stat info;
     while (flock(fd, LOCK_EX) != 0)
         if (errno != EINTR)
             return true; /* no such locks here: then there is no sweep either */
-    return fstat(fd, &info) != 0 || info.st_nlink > 0;
+    return !nameless(fd);
 }
 
 #ifdef __linux__
@@ -56,7 +62,7 @@ static void unlink_if_dead(const char *name)
     if (fd < 0)
         return;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        flock(fd, LOCK_EX | LOCK_NB) == 0 && !nameless(fd))
         shm_unlink(name);
     close(fd);
 }
@@ -139,6 +145,10 @@ enum status segment_open(struct segment *out, const char *name, size_t bytes, ui
             FAIL(ST_IO, "cannot open shared memory %s: %s", name, strerror(errno));
         if (fd >= 0 && fstat(fd, &info) == 0 && info.st_size > 0)
             break;
+        if (fd >= 0 && nameless(fd)) { /* swept before its creator held it, who makes another */
+            close(fd);
+            fd = -1;
+        }
         if (backoff_pause(&b) / 1000 >= timeout_ms) {
             if (fd >= 0)
                 close(fd);

@@ -5,6 +5,7 @@ ingot_test(coll_open ${COLL_DIR}/test_open.c ${COLL_DIR}/control_cases.c ${COLL_
   LIBS ingot_coll LABEL coll)
 ingot_test(coll_forked ${COLL_DIR}/test_forked.c ${COLL_DIR}/forked.c ${COLL_SUITE}
   LIBS ingot_coll LABEL coll)
+ingot_test(coll_segment ${COLL_DIR}/test_segment.c LIBS ingot_coll ingot_common Threads::Threads LABEL coll)
 
 add_executable(coll_threads ${COLL_DIR}/test_threads.c ${COLL_SUITE})
 target_link_libraries(coll_threads PRIVATE ingot_coll Threads::Threads m)

@@ -480,13 +480,13 @@ def streams_survive_a_killed_coordinator():
             asyncio.run(run())
 
 
-@contextlib.contextmanager
 @tap.case
 def a_full_queue_of_a_lost_connection():
     p = subprocess.run([sys.executable, HERE / "full_queue.py"], capture_output=True, text=True, timeout=tap.LIMIT)
     assert p.returncode == 0, (p.returncode, p.stderr[-2000:])
 
 
+@contextlib.contextmanager
 def raises(kind):
     try:
         yield
