@@ -108,6 +108,13 @@ chooses_hosts() {
   [ ${#names[@]} != 0 ] && { [ -z "$listed" ] || [ -z "$filed" ]; }
 }
 
+# Does mpirun start all ranks here?
+on_this_host() {
+  [ ${#names[@]} = 0 ] && [[ ! " ${others[*]} " =~ \ --?(default-hostfile|app|rankfile|rf)\  ]] &&
+    [ -z "${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-}${OMPI_MCA_orte_default_hostfile:-}" ] &&
+    ! grep -qs '^[[:space:]]*[^#[:space:]]' /etc/openmpi/openmpi-default-hostfile
+}
+
 # More than -np needs?
 has_spares() {
   chooses_hosts && [ -n "$ranks" ] && [ "$(total_slots)" -gt "$ranks" ]

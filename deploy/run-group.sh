@@ -49,7 +49,8 @@ read_mpirun_options "${mpi[@]}"
 program=$(command -v ingot-worker || echo "$here/../build/release/bin/ingot-worker")
 
 dir=$(mktemp -d) || exit 1
-trap 'end_watch; end_probes; rm -rf "$dir"' EXIT
+segments=''
+trap 'end_watch; end_probes; rm -rf "$dir" "$segments"' EXIT
 host_options=()
 ! chooses_hosts || mpi=("${others[@]}")
 [ "$(id -u)" != 0 ] || mpi=(--allow-run-as-root "${mpi[@]}")
@@ -60,6 +61,14 @@ for setting in 'odls_base_sigkill_timeout 0' 'oob_tcp_keepalive_time 2' 'oob_tcp
   read -ra words <<<"$setting"
   [[ " ${mpi[*]} " == *" ${words[0]} "* ]] || own+=(--mca "${words[@]}")
 done
+# Open MPI's shared memory gets a folder of this group, so that none is left of ranks that were killed while they started.  On
+# another host that folder would be missing.
+if on_this_host && [[ ! "${OMPI_MCA_btl_vader_backing_directory:-}${OMPI_MCA_btl_sm_backing_directory:-} ${mpi[*]} " =~ /|_backing_directory\  ]]; then
+  segments=${TMPDIR:-/tmp}
+  [ ! -w /dev/shm ] || segments=/dev/shm
+  segments=$(mktemp -d "$segments/ingot-segments.XXXXXX") || exit 1
+  export OMPI_MCA_btl_vader_backing_directory="$segments" OMPI_MCA_btl_sm_backing_directory="$segments" # Open MPI 4, 5
+fi
 asked='' group='' watcher='' welcomed=''
 # shellcheck disable=SC2317 # called by the trap
 on_signal() {
@@ -88,7 +97,7 @@ kill_session() {
 remove_files() {
   local all
   all="${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-/tmp}}/ompi.${HOSTNAME%%.*}.$(id -u)"
-  rm -rf "$all/pid.$group"
+  rm -rf "$all/pid.$group" ${segments:+"$segments"/*}
   rmdir "$all" 2>/dev/null || true
 }
 

@@ -197,17 +197,18 @@ static enum status greet(const struct control_info *ci)
     return ST_OK;
 }
 
-/* Open MPI takes 4 MiB of shared memory for each rank of a host, in /dev/shm unless it is told another folder.  It fails
+/* Open MPI takes 4 MiB of shared memory for each rank of a host, in /dev/shm unless it is told a folder elsewhere.  It fails
  * with pages that do not name the cause. */
 static void warn_of_small_shm(void)
 {
     const uint64_t rank_bytes = (uint64_t)4 << 20;
     const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"),
                *me = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    const char *folder = getenv("OMPI_MCA_btl_vader_backing_directory");
     uint64_t n = ranks ? strtoull(ranks, NULL, 10) : 1, need = n * rank_bytes + rank_bytes;
     struct statvfs v;
     if (n < 2 || n > 1024 || !me || strcmp(me, "0") != 0 ||
-        getenv("OMPI_MCA_btl_vader_backing_directory") || statvfs("/dev/shm", &v) != 0)
+        (folder && strncmp(folder, "/dev/shm", 8) != 0) || statvfs("/dev/shm", &v) != 0)
         return;
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
     if (room < need)

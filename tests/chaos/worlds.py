@@ -197,8 +197,7 @@ class Fleet(World):
         if self.shape["tp"] == 1:
             self.keep(name, BIN / "ingot-worker", *worker)
         else:
-            self.keep(name, ROOT / "deploy/run-group.sh", "--oversubscribe", "--mca", "btl_vader_backing_directory", f"{self.dir}/tmp", "-np",
-                      self.shape["tp"], "--", *worker)
+            self.keep(name, ROOT / "deploy/run-group.sh", "--oversubscribe", "-np", self.shape["tp"], "--", *worker)
 
     def keep(self, name, *cmd):
         with self.lock:

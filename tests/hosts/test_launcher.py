@@ -54,6 +54,23 @@ def options_of_mpirun_that_the_launcher_has_too():
 
 
 @tap.case
+def shared_memory_of_ranks_that_were_killed():
+    """Open MPI's segments are in a folder of the group, which is empty at each start and gone at the end."""
+    script = ("d=$OMPI_MCA_btl_vader_backing_directory; echo folder $d, $(ls $d | wc -l) files; touch $d/vader_segment.x; "
+              "kill -KILL $$")
+    with worker_that(script) as (folder, starts):
+        code, said = launch("-np", 1, "--", path=folder, INGOT_TRIES="2")
+        folders = [line.split()[1:4] for line in said.splitlines() if line.startswith("folder ")]
+        assert code == 1 and starts() == 2 and len(folders) == 2 and folders[0] == folders[1], said
+        name, n_files = folders[0][0].rstrip(","), folders[0][1]
+        assert n_files == "0" and "/ingot-segments." in name and not os.path.exists(name), (said, name)
+    with worker_that("echo folder $OMPI_MCA_btl_vader_backing_directory") as (folder, starts):
+        for own in ("--mca", "btl_vader_backing_directory", folder), ("--host", "localhost"):
+            code, said = launch("-np", 1, *own, "--", path=folder, INGOT_TRIES="1")
+            assert code == 0 and "ingot-segments" not in said, (own, said)
+
+
+@tap.case
 def what_another_start_cannot_change_ends_the_loop():
     for argv, code, why in ((("--model", "/nonexistent"), 3, "the model cannot be served"),
                             (("--model", DEMO, "--nonsense"), 2, "the options of the worker are wrong")):
