@@ -48,8 +48,14 @@ hosts="$here/run-group-hosts.sh"
 read_mpirun_options "${mpi[@]}"
 program=$(command -v ingot-worker || echo "$here/../build/release/bin/ingot-worker")
 
+asked='' group='' watcher='' welcomed='' segments=''
+# shellcheck disable=SC2317 # called by the trap
+on_signal() {
+  asked=1
+  [ -z "$group" ] || kill -TERM "$group" 2>/dev/null
+}
+trap on_signal TERM INT # before there is something to remove
 dir=$(mktemp -d) || exit 1
-segments=''
 trap 'end_watch; end_probes; rm -rf "$dir" "$segments"' EXIT
 host_options=()
 ! chooses_hosts || mpi=("${others[@]}")
@@ -63,19 +69,13 @@ for setting in 'odls_base_sigkill_timeout 0' 'oob_tcp_keepalive_time 2' 'oob_tcp
 done
 # Open MPI's shared memory gets a folder of this group, so that none is left of ranks that were killed while they started.  On
 # another host that folder would be missing.
-if on_this_host && [[ ! "${OMPI_MCA_btl_vader_backing_directory:-}${OMPI_MCA_btl_sm_backing_directory:-} ${mpi[*]} " =~ /|_backing_directory\  ]]; then
+if on_this_host && [ -z "${OMPI_MCA_btl_vader_backing_directory:-}${OMPI_MCA_btl_sm_backing_directory:-}" ] &&
+  [[ " ${mpi[*]} " != *_backing_directory\ * ]]; then
   segments=${TMPDIR:-/tmp}
   [ ! -w /dev/shm ] || segments=/dev/shm
   segments=$(mktemp -d "$segments/ingot-segments.XXXXXX") || exit 1
   export OMPI_MCA_btl_vader_backing_directory="$segments" OMPI_MCA_btl_sm_backing_directory="$segments" # Open MPI 4, 5
 fi
-asked='' group='' watcher='' welcomed=''
-# shellcheck disable=SC2317 # called by the trap
-on_signal() {
-  asked=1
-  [ -z "$group" ] || kill -TERM "$group" 2>/dev/null
-}
-trap on_signal TERM INT
 
 # mpirun and the logins to other hosts that it has started
 end_session() {

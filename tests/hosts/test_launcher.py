@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -68,6 +69,17 @@ def shared_memory_of_ranks_that_were_killed():
         for own in ("--mca", "btl_vader_backing_directory", folder), ("--host", "localhost"):
             code, said = launch("-np", 1, *own, "--", path=folder, INGOT_TRIES="1")
             assert code == 0 and "ingot-segments" not in said, (own, said)
+
+
+@tap.case
+def a_signal_while_it_starts_leaves_nothing():
+    with worker_that("exit 6") as (folder, starts):
+        here, program = pathlib.Path(folder), pathlib.Path(folder) / "mktemp"
+        program.write_text(f"#!/bin/sh\n{shutil.which('mktemp')} \"$@\"\nkill -TERM $PPID\n")
+        program.chmod(0o755)
+        (here / "tmp").mkdir()
+        code, said = launch("-np", 1, "--", path=folder, TMPDIR=f"{folder}/tmp")
+        assert code == 0 and not said and not list((here / "tmp").iterdir()) and not (here / "starts").exists(), (code, said)
 
 
 @tap.case
