@@ -432,13 +432,16 @@ bool expr_has_and(const struct expr_pool *p, uint32_t e)
 
 bool expr_finite(const struct expr_pool *p, uint32_t e)
 {
+    for (; p->nodes[e].kind == EK_CONCAT; e = expr_operands(p, e)[1]) /* as long as a text */
+        if (!expr_finite(p, expr_operands(p, e)[0]))
+            return false;
     const struct expr_node *n = &p->nodes[e];
     const uint32_t *w = expr_operands(p, e);
     if (n->kind == EK_REPEAT)
         return w[2] != EXPR_NO_LIMIT && expr_finite(p, w[0]);
     if (n->kind == EK_NOT || n->kind == EK_MULTIPLE)
         return false;
-    if (n->kind == EK_CONCAT || n->kind == EK_OR || n->kind == EK_AND)
+    if (n->kind == EK_OR || n->kind == EK_AND)
         for (uint32_t i = 0; i < n->n_words; i++)
             if (!expr_finite(p, w[i]))
                 return false;
@@ -472,8 +475,7 @@ static bool covers(const struct expr_pool *p, uint32_t a, uint32_t unit)
     return n_unit > 0;
 }
 
-/* Is e, of an AND, the complement of finitely many texts? */
-static bool excludes_few(const struct expr_pool *p, uint32_t e)
+bool expr_excludes_few(const struct expr_pool *p, uint32_t e)
 {
     return p->nodes[e].kind == EK_NOT && expr_finite(p, expr_operands(p, e)[0]);
 }
@@ -484,7 +486,7 @@ static uint32_t free_run_of_and(const struct expr_pool *p, const uint32_t *w, ui
 {
     uint32_t run = 0, n_others = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (!excludes_few(p, w[i])) {
+        if (!expr_excludes_few(p, w[i])) {
             run = expr_free_run(p, w[i], unit);
             n_others++;
         }

@@ -73,22 +73,52 @@ static enum status explore_whole(struct expr_pool *p, uint32_t e, uint32_t max_s
     return st;
 }
 
+/* Is each derivative of e, but for none at all, endless again?  An endless expression without intersections has infinitely
+ * many texts. */
+static bool endless(const struct expr_pool *p, uint32_t e)
+{
+    while (p->nodes[e].kind == EK_CONCAT)
+        e = expr_operands(p, e)[1];
+    if (p->nodes[e].kind == EK_OR) {
+        for (uint32_t i = 0; i < p->nodes[e].n_words; i++)
+            if (!endless(p, expr_operands(p, e)[i]))
+                return false;
+        return true;
+    }
+    return p->nodes[e].kind == EK_REPEAT && expr_operands(p, e)[2] == EXPR_NO_LIMIT;
+}
+
+/* Has e infinitely many texts, and so has what can be derived from it, but for none at all?  All but a few of everything, or
+ * of an endless expression: the names of members that are no properties. */
+static bool never_empty(const struct expr_pool *p, uint32_t e)
+{
+    uint32_t n_endless = 0;
+    if (p->nodes[e].kind != EK_AND)
+        return expr_excludes_few(p, e);
+    for (uint32_t i = 0; i < p->nodes[e].n_words; i++) {
+        uint32_t o = expr_operands(p, e)[i];
+        if (!expr_excludes_few(p, o) && (p->nodes[o].has_and || !endless(p, o) || n_endless++))
+            return false;
+    }
+    return true;
+}
+
 /* Does e consist, by sequences and alternatives, of parts that are explored one by one?  A repetition that contains an
- * intersection is none.  *counted: is one of them an intersection with a number of characters? */
-static bool has_parts(struct expr_pool *p, uint32_t e, bool *counted)
+ * intersection is none.  *simpler: is one of them an intersection with a number of characters, or never empty? */
+static bool has_parts(struct expr_pool *p, uint32_t e, bool *simpler)
 {
     for (; p->nodes[e].kind == EK_CONCAT; e = expr_operands(p, e)[1])
-        if (!has_parts(p, expr_operands(p, e)[0], counted))
+        if (!has_parts(p, expr_operands(p, e)[0], simpler))
             return false;
     if (!p->nodes[e].has_and)
         return true;
     if (p->nodes[e].kind == EK_OR) {
         for (uint32_t i = 0; i < p->nodes[e].n_words; i++)
-            if (!has_parts(p, expr_operands(p, e)[i], counted))
+            if (!has_parts(p, expr_operands(p, e)[i], simpler))
                 return false;
         return true;
     }
-    *counted = *counted || lengths_counted(p, e);
+    *simpler = *simpler || never_empty(p, e) || lengths_counted(p, e);
     return p->nodes[e].kind != EK_REPEAT;
 }
 
@@ -114,6 +144,8 @@ static enum status explore_parts(struct limit *l, uint32_t e)
             TRY(explore_parts(l, expr_operands(p, e)[i]));
         return ST_OK;
     }
+    if (never_empty(p, e))
+        return ST_OK;
     if (lengths_counted(p, e))
         TRY(lengths_find(p, e, explore_in, l, &done));
     return done ? ST_OK : explore_in(l, e);
@@ -122,10 +154,10 @@ static enum status explore_parts(struct limit *l, uint32_t e)
 enum status expr_explore(struct expr_pool *p, uint32_t e, uint32_t max_states, bool *empty)
 {
     struct limit l = {p, max_states};
-    bool counted = false;
+    bool simpler = false;
     enum status st = p->status;
     if (st == ST_OK && !p->nodes[e].explored) {
-        bool parts = has_parts(p, e, &counted) && counted;
+        bool parts = has_parts(p, e, &simpler) && simpler;
         st = parts ? explore_parts(&l, e) : explore_whole(p, e, max_states);
         p->base_nodes = p->n_nodes;
         p->base_words = p->n_words;
@@ -145,7 +177,11 @@ static bool find_empty(struct expr_pool *p, uint32_t e)
                 return false;
         return true;
     }
-    if (p->nodes[e].kind == EK_AND && !p->nodes[e].explored)
+    if (p->nodes[e].explored)
+        return p->nodes[e].empty;
+    if (never_empty(p, e))
+        return false;
+    if (p->nodes[e].kind == EK_AND)
         return lengths_empty(p, e);
     return e == EXPR_NONE || p->nodes[e].empty;
 }
@@ -170,5 +206,7 @@ uint32_t expr_far(struct expr_pool *p, uint32_t e, uint32_t most)
         uint32_t a = expr_operands(p, e)[0], b = expr_operands(p, e)[1];
         return expr_concat(p, expr_far(p, a, most), b);
     }
-    return p->nodes[e].kind == EK_AND && !p->nodes[e].explored ? lengths_far(p, e, most) : e;
+    return p->nodes[e].kind == EK_AND && !p->nodes[e].explored && !never_empty(p, e)
+               ? lengths_far(p, e, most)
+               : e;
 }

@@ -63,6 +63,9 @@ static inline const uint32_t *expr_operands(const struct expr_pool *p, uint32_t 
     return p->words + p->nodes[e].words;
 }
 
+/* Is it the complement of finitely many texts, obviously? */
+bool expr_excludes_few(const struct expr_pool *p, uint32_t e);
+
 /* The pool's hash table over nodes [0, n_nodes). */
 MUST_CHECK enum status expr_rehash(struct expr_pool *p);
 
