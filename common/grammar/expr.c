@@ -530,6 +530,14 @@ static bool first_bytes(const struct expr_pool *p, uint32_t e, struct byte_set *
     return true;
 }
 
+static bool has_id(const uint32_t *list, uint32_t n, uint32_t id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == id)
+            return true;
+    return false;
+}
+
 /* Do they share a byte with what begins unit, an OR of sets and sequences? */
 static bool may_begin(const struct expr_pool *p, uint32_t unit, const struct byte_set *bytes)
 {
@@ -546,17 +554,44 @@ static bool may_begin(const struct expr_pool *p, uint32_t unit, const struct byt
     return false;
 }
 
-uint32_t expr_string_run(const struct expr_pool *p, uint32_t e, uint32_t unit)
+/* Of a that covers unit: does none of its other texts begin as one of unit's? */
+static bool extends(const struct expr_pool *p, uint32_t a, uint32_t unit)
+{
+    const uint32_t *w = expr_operands(p, a), *u = expr_operands(p, unit);
+    if (a == unit)
+        return true;
+    if (p->nodes[a].kind != EK_OR || p->nodes[unit].kind != EK_OR)
+        return false;
+    for (uint32_t i = 0; i < p->nodes[a].n_words; i++) {
+        struct byte_set first;
+        if (has_id(u, p->nodes[unit].n_words, w[i]))
+            continue;
+        if (!first_bytes(p, w[i], &first))
+            return false;
+        for (uint32_t k = 0; k < p->nodes[unit].n_words;
+             k++) /* of a set the bytes that unit's has not */
+            if (p->nodes[w[i]].kind == EK_BYTES && p->nodes[u[k]].kind == EK_BYTES)
+                for (int b = 0; b < 8; b++)
+                    first.words[b] &= ~expr_operands(p, u[k])[b];
+        if (may_begin(p, unit, &first))
+            return false;
+    }
+    return true;
+}
+
+uint32_t expr_string_run(const struct expr_pool *p, uint32_t e, uint32_t unit, uint32_t *min)
 {
     struct byte_set rest;
+    *min = 0;
     if (p->nodes[e].kind != EK_CONCAT)
         return 0;
     uint32_t a = expr_operands(p, e)[0], b = expr_operands(p, e)[1];
     if (p->nodes[a].kind != EK_REPEAT)
         return 0;
     const uint32_t *w = expr_operands(p, a); /* what is repeated, min, max */
-    return w[1] == 0 && covers(p, w[0], unit) && first_bytes(p, b, &rest) &&
-                   !may_begin(p, unit, &rest)
-               ? w[2]
-               : 0;
+    if (!covers(p, w[0], unit) || !extends(p, w[0], unit) || !first_bytes(p, b, &rest) ||
+        may_begin(p, unit, &rest))
+        return 0;
+    *min = w[1];
+    return w[2];
 }

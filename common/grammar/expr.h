@@ -98,9 +98,9 @@ bool expr_has_and(const struct expr_pool *p, uint32_t e);
 /* How many times unit may be repeated from here so that the text can still be completed, whichever text of unit each
  * time is: at least this many, EXPR_NO_LIMIT = for ever. */
 uint32_t expr_free_run(const struct expr_pool *p, uint32_t e, uint32_t unit);
-/* If e is unit{0,n} and more (a unit may be any superset), and the rest begins with none of unit's first bytes: n;
- * else 0. */
-uint32_t expr_string_run(const struct expr_pool *p, uint32_t e, uint32_t unit);
+/* If e is C{min,n} and more, C being unit and perhaps other texts, and neither these nor the rest begin with one of unit's
+ * first bytes: n, and *min; else 0.  Then each text of unit leads to C{min-1,n-1} and more. */
+uint32_t expr_string_run(const struct expr_pool *p, uint32_t e, uint32_t unit, uint32_t *min);
 size_t expr_count(const struct expr_pool *p);
 /* About how many expressions deriving e looks at, whether or not its derivatives were made. */
 uint32_t expr_weight(const struct expr_pool *p, uint32_t e);

@@ -57,16 +57,17 @@ static void set_token(uint32_t *mask, const struct token_trie *trie, int32_t tok
         mask[token / 32] |= 1U << (token % 32);
 }
 
-static void set_rest(uint32_t *mask, const struct token_trie *trie, int32_t rest)
+static void set_rest(uint32_t *mask, const struct token_trie *trie, const uint32_t *first,
+                     int32_t rest)
 {
-    for (uint32_t i = trie->rest_first[rest]; i < trie->rest_first[rest + 1]; i++)
+    for (uint32_t i = first[rest]; i < first[rest + 1]; i++)
         mask[trie->rest_tokens[i] / 32] |= 1U << (trie->rest_tokens[i] % 32);
 }
 
-/* Walks a trie along with the machine: what a dead state is reached by is skipped with all that begins so.  Ends early when
- * the machine is full or the work too much. */
+/* Walks a trie along with the machine: what a dead state is reached by is skipped with all that begins so.  first: of a trie of
+ * rests, NULL: it has tokens.  Ends early when the machine is full or the work too much. */
 static void walk(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
-                 const struct trie *t, uint32_t state, bool rests, uint32_t *mask)
+                 const struct trie *t, uint32_t state, const uint32_t *first, uint32_t *mask)
 {
     uint32_t states[TRIE_MAX_TOKEN_BYTES + 1]; /* by depth */
     const uint8_t *classes = expr_classes(machine_exprs(m));
@@ -90,8 +91,8 @@ static void walk(struct mask_cache *c, struct machine *m, const struct token_tri
         }
         states[node->depth] = to;
         if (node->token >= 0) {
-            if (rests)
-                set_rest(mask, trie, node->token);
+            if (first)
+                set_rest(mask, trie, first, node->token);
             else
                 set_token(mask, trie, node->token);
         }
@@ -101,15 +102,26 @@ static void walk(struct mask_cache *c, struct machine *m, const struct token_tri
 
 /* ---- states inside strings ---- */
 
-/* Do plain characters, up to SLICE_CHARS of them, lead to states from which the same rests may follow?  So it is when the
- * state is one expression C{0,n} x, C containing the plain characters, n large and x beginning with none of them,
- * whatever the stacks are. */
-static bool inside_string(struct machine *m, uint32_t state, uint32_t plain)
+/* If the state is one expression C{min,n} x, C containing the plain characters and x beginning with none of them: n, and
+ * *min; else 0.  Then each plain character leads to the same state, whatever the stacks are. */
+static uint32_t string_run(struct machine *m, uint32_t state, uint32_t plain, uint32_t *min)
 {
     uint32_t n;
     const struct machine_pair *pairs = machine_pairs(m, state, &n);
-    struct expr_pool *pool = machine_exprs(m);
-    return n == 1 && expr_string_run(pool, pairs[0].expr, plain) > 2 * SLICE_CHARS;
+    *min = 0;
+    return n == 1 ? expr_string_run(machine_exprs(m), pairs[0].expr, plain, min) : 0;
+}
+
+/* The rests behind each number of plain characters, walked from the state that these lead to. */
+static void walk_counted(struct mask_cache *c, struct machine *m, const struct token_trie *trie,
+                         uint32_t state, uint32_t n, uint32_t *mask)
+{
+    for (uint32_t k = 0; state != MACHINE_DEAD; k++) {
+        walk(c, m, trie, &trie->rests_after[k], state, trie->part_first, mask);
+        if (k == n || machine_full(m) || mask_too_dear(c))
+            return;
+        state = machine_next(m, state, 'a');
+    }
 }
 
 /* Are all texts of plain characters, up to SLICE_CHARS of them, beginnings of what may follow? */
@@ -128,19 +140,24 @@ static void make_mask(struct mask_cache *c, struct machine *m, const struct toke
 {
     c->work = 0;
     machine_begin_work(m);
-    if (inside_string(m, state, c->plain)) {
-        memcpy(mask, trie->plain, trie->n_words * sizeof *mask);
-        walk(c, m, trie, &trie->rests, state, true, mask);
-        walk(c, m, trie, &trie->others, state, false, mask);
+    uint32_t min, run = string_run(m, state, c->plain, &min);
+    uint32_t n = run < SLICE_CHARS ? run : SLICE_CHARS;
+    if (run > 0) {
+        memcpy(mask, token_trie_plain(trie, n), trie->n_words * sizeof *mask);
+        if (min == 0 && run > 2 * SLICE_CHARS) /* too far from a bound to tell the states apart */
+            walk(c, m, trie, &trie->rests, state, trie->rest_first, mask);
+        else
+            walk_counted(c, m, trie, state, n, mask);
+        walk(c, m, trie, &trie->others, state, NULL, mask);
         return;
     }
     if (takes_plain(m, state, c->plain)) {
-        memcpy(mask, trie->plain, trie->n_words * sizeof *mask);
-        walk(c, m, trie, &trie->unplain, state, false, mask);
+        memcpy(mask, token_trie_plain(trie, SLICE_CHARS), trie->n_words * sizeof *mask);
+        walk(c, m, trie, &trie->unplain, state, NULL, mask);
         return;
     }
     memset(mask, 0, trie->n_words * sizeof *mask);
-    walk(c, m, trie, &trie->all, state, false, mask);
+    walk(c, m, trie, &trie->all, state, NULL, mask);
 }
 
 /* ---- the cache ---- */

@@ -6,7 +6,7 @@
 /* A text and what is at its end. */
 struct item {
     const uint8_t *p;
-    uint32_t n;
+    uint32_t n, chars; /* chars: of a rest, the plain characters before it */
     int32_t id;
 };
 
@@ -16,6 +16,8 @@ static int compare_items(const void *a, const void *b)
     int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
     if (c == 0)
         c = (x->n > y->n) - (x->n < y->n);
+    if (c == 0)
+        c = (x->chars > y->chars) - (x->chars < y->chars);
     return c ? c : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -60,11 +62,16 @@ static enum status trie_build(struct trie *t, const struct item *items, uint32_t
 
 /* ---- the plain part of a token ---- */
 
-/* Bytes of the longest beginning of whole plain characters, at most SLICE_CHARS; *more: another would follow. */
-static uint32_t plain_bytes(const uint8_t *p, uint32_t n, bool *more)
+/* A token's longest beginning of whole plain characters. */
+struct plain_part {
+    uint32_t bytes, chars; /* at most SLICE_CHARS */
+    bool more;             /* another would follow */
+};
+
+static struct plain_part plain_part(const struct item *token)
 {
-    uint32_t at = 0, chars = 0;
-    *more = false;
+    const uint8_t *p = token->p;
+    uint32_t n = token->n, at = 0, chars = 0;
     while (at < n) {
         uint32_t len = 1;
         if (p[at] < 0x20 || p[at] == '"' || p[at] == '\\' || p[at] == 0x7f ||
@@ -83,13 +90,12 @@ static uint32_t plain_bytes(const uint8_t *p, uint32_t n, bool *more)
         }
         if (!whole)
             break;
-        if (chars++ == SLICE_CHARS) {
-            *more = true;
-            break;
-        }
+        if (chars == SLICE_CHARS)
+            return (struct plain_part){at, chars, true};
+        chars++;
         at += len;
     }
-    return at;
+    return (struct plain_part){at, chars, false};
 }
 
 /* ---- life ---- */
@@ -108,7 +114,7 @@ static enum status copy_bytes(struct token_trie *t, const uint8_t *const *bytes,
     t->bytes = malloc(all + 1);
     t->off = calloc((size_t)t->n_tokens + 1, sizeof *t->off);
     t->same = malloc(((size_t)t->n_tokens + 1) * sizeof *t->same);
-    t->plain = calloc((size_t)t->n_words + 1, sizeof *t->plain);
+    t->plain = calloc((SLICE_CHARS + 1) * (size_t)t->n_words, sizeof *t->plain);
     if (!t->bytes || !t->off || !t->same || !t->plain)
         FAIL(ST_NOMEM, "no memory for a vocabulary of %zu bytes", all);
     for (uint32_t i = 0; i < t->n_tokens; i++) {
@@ -126,7 +132,8 @@ static uint32_t list_tokens(const struct token_trie *t, struct item *items)
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->n_tokens; i++)
         if (t->off[i + 1] > t->off[i])
-            items[n++] = (struct item){t->bytes + t->off[i], t->off[i + 1] - t->off[i], (int32_t)i};
+            items[n++] =
+                (struct item){t->bytes + t->off[i], t->off[i + 1] - t->off[i], 0, (int32_t)i};
     return n;
 }
 
@@ -137,26 +144,50 @@ static void link_same(struct token_trie *t, const struct item *items, uint32_t n
             t->same[items[i - 1].id] = items[i].id;
 }
 
-/* Sorts the rests and makes their trie. */
-static enum status build_rests(struct token_trie *t, struct item *rests, uint32_t n)
+static bool same_text(const struct item *a, const struct item *b)
+{
+    return a->n == b->n && common_bytes(a, b) == a->n;
+}
+
+/* Tries of the sorted rests behind each number of plain characters; their ids are indices of part_first.  spare: [n] */
+static enum status build_parts(struct token_trie *t, const struct item *rests, uint32_t n,
+                               struct item *spare)
+{
+    for (uint32_t chars = 0; chars <= SLICE_CHARS; chars++) {
+        uint32_t n_spare = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (rests[i].chars == chars)
+                spare[n_spare++] = rests[i];
+        TRY(trie_build(&t->rests_after[chars], spare, n_spare));
+    }
+    return ST_OK;
+}
+
+/* Sorts the rests and makes their tries. */
+static enum status build_rests(struct token_trie *t, struct item *rests, uint32_t n,
+                               struct item *spare)
 {
     qsort(rests, n, sizeof *rests, compare_items);
-    t->rest_first = calloc((size_t)n + 2, sizeof *t->rest_first);
+    t->rest_first = calloc((size_t)n + 1, sizeof *t->rest_first);
+    t->part_first = calloc((size_t)n + 1, sizeof *t->part_first);
     t->rest_tokens = calloc((size_t)n + 1, sizeof *t->rest_tokens);
-    if (!t->rest_first || !t->rest_tokens)
+    if (!t->rest_first || !t->part_first || !t->rest_tokens)
         FAIL(ST_NOMEM, "no memory for %u tokens", n);
-    for (uint32_t i = 0; i < n; i++) {
-        bool again = i && rests[i].n == rests[i - 1].n &&
-                     common_bytes(&rests[i], &rests[i - 1]) == rests[i].n;
-        t->n_rests += !again;
-        t->rest_first[t->n_rests] = i + 1;
+    uint32_t n_rests = 0, n_parts = 0;
+    for (uint32_t i = 0; i < n; i++) { /* from here on the ids are those of rests */
+        n_rests += !i || !same_text(&rests[i], &rests[i - 1]);
+        t->rest_first[n_rests] = i + 1;
         t->rest_tokens[i] = rests[i].id;
+        rests[i].id = (int32_t)n_rests - 1;
     }
-    for (uint32_t i = 0, r = 0; i < n; i++) { /* from here on the ids are those of rests */
-        r += i == t->rest_first[r + 1];
-        rests[i].id = (int32_t)r;
+    TRY(trie_build(&t->rests, rests, n));
+    for (uint32_t i = 0; i < n; i++) { /* and now of their parts */
+        n_parts +=
+            !i || rests[i].chars != rests[i - 1].chars || !same_text(&rests[i], &rests[i - 1]);
+        t->part_first[n_parts] = i + 1;
+        rests[i].id = (int32_t)n_parts - 1;
     }
-    return trie_build(&t->rests, rests, n);
+    return build_parts(t, rests, n, spare);
 }
 
 /* Divides the sorted tokens into plain ones, those with a plain part and a rest, and others. */
@@ -164,25 +195,25 @@ static enum status slice(struct token_trie *t, struct item *items, uint32_t n, s
 {
     uint32_t n_others = 0, n_rests = 0, n_unplain = 0;
     for (uint32_t i = 0; i < n; i++) {
-        bool more;
-        uint32_t plain = plain_bytes(items[i].p, items[i].n, &more);
-        bool whole = plain == items[i].n;
-        if (whole)
-            t->plain[items[i].id / 32] |= 1U << (items[i].id % 32);
+        struct plain_part part = plain_part(&items[i]);
+        uint32_t rest = items[i].n - part.bytes, id = (uint32_t)items[i].id;
+        if (rest == 0)
+            for (uint32_t k = part.chars; k <= SLICE_CHARS; k++)
+                t->plain[(size_t)k * t->n_words + id / 32] |= 1U << (id % 32);
         else
             items[n_unplain++] = items[i];
-        if (!more && !whole && items[i].n - plain <= SLICE_CHARS)
-            rests[n_rests++] = (struct item){items[i].p + plain, items[i].n - plain, items[i].id};
+        if (!part.more && rest > 0 && rest <= SLICE_CHARS)
+            rests[n_rests++] =
+                (struct item){items[i].p + part.bytes, rest, part.chars, items[i].id};
     }
     TRY(trie_build(&t->unplain, items, n_unplain));
     for (uint32_t i = 0; i < n_unplain; i++) {
-        bool more;
-        uint32_t plain = plain_bytes(items[i].p, items[i].n, &more);
-        if (more || items[i].n - plain > SLICE_CHARS)
+        struct plain_part part = plain_part(&items[i]);
+        if (part.more || items[i].n - part.bytes > SLICE_CHARS)
             items[n_others++] = items[i];
     }
     TRY(trie_build(&t->others, items, n_others));
-    return build_rests(t, rests, n_rests);
+    return build_rests(t, rests, n_rests, items);
 }
 
 static enum status build(struct token_trie *t, const uint8_t *const *bytes, const uint32_t *lengths)
@@ -235,8 +266,11 @@ void token_trie_destroy(struct token_trie *t)
     free(t->others.nodes);
     free(t->unplain.nodes);
     free(t->rests.nodes);
+    for (uint32_t k = 0; k <= SLICE_CHARS; k++)
+        free(t->rests_after[k].nodes);
     free(t->plain);
     free(t->rest_first);
+    free(t->part_first);
     free(t->rest_tokens);
     free(t);
 }

@@ -3,7 +3,8 @@
  *
  * Slices (as in llguidance's token slicer): a token whose bytes begin with plain characters of JSON strings (not " \
  * or control characters) has a plain part and a rest.  In a state inside a string any plain part leads nowhere new, so
- * one walk over the distinct rests decides all of these tokens. */
+ * one walk over the distinct rests decides all of these tokens; where the characters are counted, the plain part leads to a state
+ * that depends on its number of characters alone, and the rests behind each number are walked from there. */
 #ifndef COMMON_GRAMMAR_TOKEN_TRIE_H
 #define COMMON_GRAMMAR_TOKEN_TRIE_H
 
@@ -45,11 +46,20 @@ struct token_trie {
     struct trie others;  /* of those that are not in the slices */
     struct trie unplain; /* of those that are not in plain */
     struct trie rests;   /* of the distinct rests; a node's token is an index of rest_first */
-    uint32_t *plain;     /* [n_words] tokens of the slices without a rest */
-    uint32_t n_rests;
-    uint32_t *rest_first; /* [n_rests + 1] */
-    int32_t *rest_tokens; /* tokens of a rest: rest_tokens[rest_first[r] .. rest_first[r + 1]) */
+    struct trie
+        rests_after[SLICE_CHARS + 1]; /* those behind so many plain characters; of part_first */
+    uint32_t *
+        plain; /* [SLICE_CHARS + 1][n_words] tokens of the slices without a rest, of at most so many characters */
+    uint32_t *rest_first; /* tokens of a rest: rest_tokens[rest_first[r] .. rest_first[r + 1]) */
+    uint32_t *part_first; /* the same of a rest behind one number of plain characters */
+    int32_t *rest_tokens;
 };
+
+/* Tokens of at most n plain characters and nothing else, n <= SLICE_CHARS. */
+static inline const uint32_t *token_trie_plain(const struct token_trie *t, uint32_t n)
+{
+    return t->plain + (size_t)n * t->n_words;
+}
 
 /* bytes[i], n[i]: of token i; n 0: a special token, an unused id: no mask ever has it.
  * ST_RANGE: impossible sizes; ST_NOMEM. */

@@ -203,9 +203,33 @@ TOKENS = [bytes([b]) for b in range(256)] + [t.encode() for t in ("aa", "ab", "b
                                                                     'bb"', 'é"', "zz", "azbz")] + [b"a\xc3", b"\xa9b", b"\xa9\""]
 
 
+def walk_masks(probe, rng, tokens, schema):
+    """Along a random text: a mask has a token exactly when its bytes are taken.  How many masks."""
+    try:
+        probe.compile("schema", json.dumps(schema))
+    except Refused:
+        return 0
+    probe.reset()
+    assert probe.consume(b'"')[0]
+    for n in range(40):
+        mask, _ = probe.mask()
+        allowed = []
+        for t, token in enumerate(tokens):
+            taken = probe.consume(token)[0]
+            assert taken == bool(mask >> t & 1), (schema, n, token, taken)
+            if taken:
+                probe.rollback(len(token))
+                allowed.append(token)
+        inside = [t for t in allowed if not t.endswith(b'"') or t.endswith(b'\\"')]
+        if not inside:
+            break
+        assert probe.consume(rng.choice(inside))[0]
+    return n
+
+
 @tap.case
 def masks_of_patterns_with_bounds():
-    """A mask has a token exactly when its bytes are taken, far from the bounds and near them."""
+    """Far from the bounds and near them."""
     rng, probe, n = random.Random(5), Probe(), 0
     probe.vocabulary(TOKENS)
     bounds_of = (0, 40), (20, None), (20, 20), (15, 60), (0, 12), (33, 37), (7, None)
@@ -214,27 +238,30 @@ def masks_of_patterns_with_bounds():
     cases += [(f"^{text_of(('times', draw(rng, 2), 0, None))}$", rng.choice(bounds_of)) for _ in range(50)]
     for pattern, (least, most) in cases:
         bounds = {"minLength": least} | ({} if most is None else {"maxLength": most})
-        try:
-            probe.compile("schema", json.dumps({"type": "string", "pattern": pattern, **bounds}))
-        except Refused:
-            continue
-        probe.reset()
-        assert probe.consume(b'"')[0]
-        for _ in range(40):
-            mask, _ = probe.mask()
-            allowed = []
-            for t, token in enumerate(TOKENS):
-                taken = probe.consume(token)[0]
-                assert taken == bool(mask >> t & 1), (pattern, least, most, token, taken)
-                if taken:
-                    probe.rollback(len(token))
-                    allowed.append(token)
-            inside = [t for t in allowed if not t.endswith(b'"')]
-            if not inside:
-                break
-            assert probe.consume(rng.choice(inside))[0]
-            n += 1
+        n += walk_masks(probe, rng, TOKENS, {"type": "string", "pattern": pattern, **bounds})
     assert n > 400, n
+
+
+PARTS = [part.encode() for part in ("a", "aa", "é", "zé" * 3, "a" * 31, "a" * 32, "a" * 33, "b" * 70)]
+RESTS = [b'"', b'\\"', b"\\n", b'\\"a', b'\\"\\"a"', b"\\u00", b"\\", b"\xc3", b"\xf0\x9f", b'\\n' * 16, b'\\n' * 17, b"\\n" * 9 + b'"']
+
+
+@tap.case
+def masks_of_strings_with_bounds():
+    """Tokens of plain characters and others, in strings whose characters are all alike, or nearly so."""
+    rng, probe, n = random.Random(6), Probe(), 0
+    tokens = [*TOKENS, *PARTS, *RESTS[1:], *(p + r for p in PARTS for r in RESTS)]
+    tokens = list(dict.fromkeys(tokens))
+    probe.vocabulary(tokens)
+    units = None, "[^x]", '(a"|[^"])', "(ab|[^z])", "(az|a|é|[^a])", '(é"|[^"])', "(zz|[^b])"
+    for unit in units:
+        for least, most in (0, 5), (1, 40), (3, 3), (0, 33), (0, 70), (65, 100), (40, None), (2, 200):
+            if unit is None:
+                schema = {"type": "string", "minLength": least} | ({} if most is None else {"maxLength": most})
+            else:
+                schema = {"type": "string", "pattern": f"^{unit}{{{least},{'' if most is None else most}}}$"}
+            n += walk_masks(probe, rng, tokens, schema)
+    assert n > 800, n
 
 
 @tap.case
