@@ -26,21 +26,42 @@ enum status cpu_edit_logits(struct backend *be, const struct vocab_part *vocab, 
     return ST_OK;
 }
 
+struct mask_job {
+    const struct vocab_part *vocab;
+    struct view logits, mask;
+};
+
+/* Most words of a mask are all ones or all zeros. */
+static void mask_row(float *l, const uint32_t *words, int32_t first_id, int32_t n_cols)
+{
+    for (int32_t c = 0, n; c < n_cols; c += n) {
+        int32_t bit = (first_id + c) % 32;
+        n = 32 - bit < n_cols - c ? 32 - bit : n_cols - c;
+        uint32_t bits = words[(first_id + c) / 32] >> bit, all = UINT32_MAX >> (32 - n);
+        if ((bits & all) == all)
+            continue;
+        for (int32_t i = 0; i < n; i++)
+            l[c + i] = bits >> i & 1U ? l[c + i] : -INFINITY;
+    }
+}
+
+static void mask_part(void *ctx, int part, int n_parts)
+{
+    const struct mask_job *j = ctx;
+    long from, to;
+    pool_share(j->logits.rows, part, n_parts, &from, &to);
+    for (int32_t r = (int32_t)from; r < to; r++)
+        mask_row(view_f32(j->logits, r), (const uint32_t *)view_i32(j->mask, r), j->vocab->first_id,
+                 j->logits.cols);
+}
+
 enum status cpu_mask_logits(struct backend *be, const struct vocab_part *vocab, struct view logits,
                             struct view mask)
 {
-    (void)be;
     assert(logits.cols == vocab->n_cols && mask.rows == logits.rows);
     assert((vocab->first_id + vocab->n_cols + 31) / 32 <= mask.cols);
-    for (int32_t r = 0; r < logits.rows; r++) {
-        const uint32_t *words = (const uint32_t *)view_i32(mask, r);
-        float *l = view_f32(logits, r);
-        for (int32_t c = 0; c < logits.cols; c++) {
-            int32_t id = vocab->first_id + c;
-            if (!(words[id / 32] >> (id % 32) & 1U))
-                l[c] = -INFINITY;
-        }
-    }
+    struct mask_job j = {.vocab = vocab, .logits = logits, .mask = mask};
+    rows_run(be, mask_part, &j, logits.rows, logits.cols);
     return ST_OK;
 }
 

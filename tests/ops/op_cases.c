@@ -252,6 +252,7 @@ const struct op_case op_cases[] = {
     ROWS(op_gather, 40, 515, ),
     {.op = &op_mask_logits, .rows = 0, .n = 50},
     {.op = &op_mask_logits, .rows = 5, .n = 70},
+    {.op = &op_mask_logits, .rows = 7, .n = 5000, .variant = 1},
     {.op = &op_edit_logits, .rows = 0, .n = 50},
     {.op = &op_edit_logits, .rows = 7, .n = 50},
     {.op = &op_edit_logits, .rows = 2, .n = 5, .n_slices = 2},
