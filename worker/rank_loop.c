@@ -42,7 +42,8 @@ struct running {
 
 struct loop {
     struct rank_loop_config cfg;
-    uint8_t *buf; /* a head and RANK_MAX_MESSAGE bytes; only pages that messages touch are used */
+    struct wire_mem in; /* a head and RANK_MAX_MESSAGE bytes: buf */
+    uint8_t *buf;
     struct wire_mem mem;
     struct worker_welcome welcome; /* epoch 0: not welcomed yet; a Reset changes the epoch */
     uint64_t last_epoch;           /* the greatest of all coordinators so far */
@@ -596,14 +597,15 @@ static enum status run(struct loop *l)
 {
     uint32_t max_seqs = l->cfg.hello ? l->cfg.hello->max_seqs : 1;
     TRY(wire_mem_init(&l->mem, MEM_BYTES));
-    l->buf = calloc(1, sizeof(struct head) + RANK_MAX_MESSAGE);
+    TRY(wire_mem_init(&l->in, sizeof(struct head) + RANK_MAX_MESSAGE));
+    l->buf = l->in.base;
     l->rows = calloc(max_seqs, sizeof *l->rows);
     l->weights = calloc((size_t)l->cfg.world, sizeof *l->weights);
     l->figures = calloc((size_t)l->cfg.world, sizeof *l->figures);
     l->compiled = calloc((size_t)l->cfg.world, sizeof *l->compiled);
     l->weights_reported = l->cfg.hello && l->cfg.hello->has_weights;
-    if (!l->buf || !l->rows || !l->weights || !l->figures || !l->compiled)
-        FAIL(ST_NOMEM, "no memory for messages of %d bytes", (int)RANK_MAX_MESSAGE);
+    if (!l->rows || !l->weights || !l->figures || !l->compiled)
+        FAIL(ST_NOMEM, "no memory for %u sequences", max_seqs);
     return l->cfg.rank == 0 ? rank_0(l) : other_rank(l);
 }
 
@@ -616,7 +618,7 @@ enum status rank_loop_run(const struct rank_loop_config *cfg, enum loop_end *end
     if (cfg->rank == 0 && l.buf)
         say_goodbye(&l, st);
     *end = l.end;
-    free(l.buf);
+    wire_mem_fini(&l.in);
     free(l.rows);
     free(l.weights);
     free(l.figures);
