@@ -83,6 +83,15 @@ def signals_leave_nothing_behind():
 
 
 @tap.case
+def hours_without_faults():
+    if not EVERYTHING:
+        raise tap.Skip("only with --all")
+    command = [sys.executable, HERE / "soak.py", "--minutes", "6", "--window", "1"]
+    p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
+    assert p.returncode == 0, p.stdout[-8000:]
+
+
+@tap.case
 def hosts_and_links():
     if why := namespaces.missing():
         raise tap.Skip(f"not shown: {why}")
