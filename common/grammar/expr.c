@@ -206,16 +206,36 @@ uint32_t expr_range(struct expr_pool *p, unsigned lo, unsigned hi)
     return expr_bytes(p, &set);
 }
 
+/* (x y ... z) b is x (y ... (z b)).  Not by recursion: a sequence is as long as a text. */
+static uint32_t append_to_sequence(struct expr_pool *p, uint32_t a, uint32_t b)
+{
+    enum { INLINE = 64 };
+    uint32_t space[INLINE], *list = space, n = 0;
+    for (uint32_t e = a; p->nodes[e].kind == EK_CONCAT; e = expr_operands(p, e)[1])
+        n++;
+    if (n > INLINE)
+        list = malloc(n * sizeof *list);
+    if (!list) {
+        p->status = ST_NOMEM;
+        return EXPR_NONE;
+    }
+    for (uint32_t i = 0; i < n; i++, a = expr_operands(p, a)[1])
+        list[i] = expr_operands(p, a)[0];
+    for (b = expr_make(p, EK_CONCAT, (uint32_t[]){a, b}, 2); n > 0 && b != EXPR_NONE; n--)
+        b = expr_make(p, EK_CONCAT, (uint32_t[]){list[n - 1], b}, 2);
+    if (list != space)
+        free(list);
+    return b;
+}
+
 uint32_t expr_concat(struct expr_pool *p, uint32_t a, uint32_t b)
 {
     if (a == EXPR_NONE || b == EXPR_NONE)
         return EXPR_NONE;
     if (a == EXPR_EMPTY || b == EXPR_EMPTY)
         return a == EXPR_EMPTY ? b : a;
-    if (p->nodes[a].kind == EK_CONCAT) { /* (x y) b is x (y b) */
-        uint32_t x = expr_operands(p, a)[0], y = expr_operands(p, a)[1];
-        return expr_concat(p, x, expr_concat(p, y, b));
-    }
+    if (p->nodes[a].kind == EK_CONCAT)
+        return append_to_sequence(p, a, b);
     return expr_make(p, EK_CONCAT, (uint32_t[]){a, b}, 2);
 }
 
