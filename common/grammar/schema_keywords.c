@@ -157,7 +157,8 @@ static enum status add_type(const struct schema_compiler *k, uint32_t node, unsi
             *number = *number || i == 2;
             return ST_OK;
         }
-    return schema_fail(k, node, ST_FORMAT, "unknown type");
+    return schema_fail(k, node, ST_FORMAT,
+                       "must be null, boolean, object, array, number, integer or string");
 }
 
 unsigned schema_type_bit(enum json_type type)
