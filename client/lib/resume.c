@@ -177,12 +177,23 @@ void running_cancel(struct ingot_client *c, const char *id)
 static enum status keep_accepted(struct ingot_client *c, struct running *r)
 {
     size_t n = zmq_msg_size(&c->frame);
-    r->accepted = malloc(n);
-    if (!r->accepted)
+    uint8_t *accepted = malloc(n);
+    if (!accepted)
         FAIL(ST_NOMEM, "no memory for %zu bytes", n);
-    memcpy(r->accepted, zmq_msg_data(&c->frame), n);
+    memcpy(accepted, zmq_msg_data(&c->frame), n);
+    free(r->accepted);
+    r->accepted = accepted;
     r->n_accepted = n;
     return ST_OK;
+}
+
+/* Has a part of its answer come? */
+static bool has_begun(const struct running *r)
+{
+    for (uint32_t i = 0; i < r->n_samples; i++)
+        if (r->samples[i].n || r->samples[i].n_text || r->samples[i].n_scores)
+            return true;
+    return false;
 }
 
 static enum status keep_delta(struct running *r, struct msg_delta *d)
@@ -276,7 +287,9 @@ enum status running_take(struct ingot_client *c, struct client_msg *m, bool *swa
         r->taken = true;
         r->n_empty = 0;
         *swallow = r->n_accepted;
-        return *swallow || !m->u.accepted.prompt_digest ? ST_OK : keep_accepted(c, r);
+        /* a later one may know more of what computes */
+        return !m->u.accepted.prompt_digest || (*swallow && has_begun(r)) ? ST_OK
+                                                                          : keep_accepted(c, r);
     case MSG_DELTA:
         return keep_delta(r, &m->u.delta);
     case MSG_REJECTED:

@@ -239,6 +239,29 @@ def the_first_group_of_a_list_is_found():
         assert got == answer(ask(b.endpoint, CLI[0])) and finished(a) == 0
 
 
+@tap.case
+def what_is_accepted_while_no_group_serves():
+    """Accepted tells what computes the answer, so that the answer can go on behind the coordinator's end."""
+    with Parts(DEMO, coordinator=["--group-wait-ms", 1000 * tap.LIMIT]) as c:
+        raw = c.clients[0]
+        raw.wait_ready()
+        c.procs[-1].kill()
+        tap.wait_for(lambda: not raw.call("Ping")[1].ready, "the end of the group")
+        rid = raw.start(text=PROMPT.encode(), max_tokens=300, sampling={"ignore_eos": True})
+        gone = raw.start(text=PROMPT.encode(), max_tokens=300)
+        tap.wait_for(lambda: raw.call("Stats")[1].waiting >= 2, "the requests wait")
+        raw.send("Cancel", request_id=gone)
+        told = {rid: [], gone: []}
+        while len(told[gone]) < 2:
+            name, m = raw.recv()
+            if name != "CancelReply":
+                told[m.request_id].append(name)
+        assert told == {rid: [], gone: ["Accepted", "Finish"]}, told
+        c.group()
+        name, m = raw.recv()
+        assert name == "Accepted" and m.request_id == rid and m.numerics and m.weights_digest, (name, m)
+
+
 class ShortOfMemory(Relay):
     """Each answer ends for lack of memory behind its second Delta, twice."""
 

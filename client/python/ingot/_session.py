@@ -110,7 +110,9 @@ class Request:
         if self.ended:
             return None
         if kind == "Accepted":
-            self.accepted, self.taken, self.n_empty = self.accepted or m, True, 0
+            if self.accepted is None or not self.n_deltas:  # the later one may know more of what computes
+                self.accepted = m
+            self.taken, self.n_empty = True, 0
         elif kind == "Delta":
             return self._take_delta(m)
         elif kind == "Finish":
