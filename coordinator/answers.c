@@ -7,7 +7,6 @@
 #include "common/log.h"
 #include "coordinator/embeddings.h"
 #include "coordinator/grammars.h"
-#include "coordinator/groups.h"
 
 void answer_mark(struct coordinator *co, struct request *r)
 {
@@ -428,7 +427,8 @@ static enum send_result send_request(struct coordinator *co, struct request *r, 
         return SEND_OK;
     if (!r->accepted_sent && (r->admitted || r->failed == ST_OK)) {
         /* without the numerics of what computes it, its client could not go on behind our end */
-        if (r->state != REQ_ENDED && !*co->served.numerics && !groups_ready(co))
+        if (r->state != REQ_ENDED && !*co->served.numerics &&
+            !(co->fleet && fleet_n_open(co->fleet)))
             return SEND_BLOCKED;
         if ((res = send_accepted(co, r, now_us)) != SEND_OK)
             return res;
