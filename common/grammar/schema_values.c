@@ -151,8 +151,11 @@ enum status schema_string_expr(struct schema_compiler *k, const struct conj *c, 
     }
     if (min > 0 || max != EXPR_NO_LIMIT)
         *plain = false;
+    bool not_empty = *expr != EXPR_ALL && !expr_nullable(k->pool, *expr);
     if (min > max)
         *expr = EXPR_NONE;
+    else if (min == 1 && max == EXPR_NO_LIMIT && not_empty)
+        return ST_OK; /* of one character at least as it is */
     else if (min > 0 || max != EXPR_NO_LIMIT || *expr == EXPR_ALL)
         *expr = expr_and2(k->pool, *expr, string_length(k->pool, style_form(k->style), min, max));
     return ST_OK;
