@@ -122,9 +122,10 @@ def a_killed_coordinator_is_replaced_by_the_next_of_the_list():
 @tap.case
 def without_a_coordinator_the_client_gives_up():
     with Parts(DEMO) as c:
-        p = begin(c, "--json")
-        p.stdout.readline()
+        c.clients[0].wait_ready()
         with c.held():
+            p = begin(c, "--json")
+            p.stdout.readline()
             c.coordinator.kill()
             _, err = p.communicate(timeout=tap.LIMIT)
         assert p.returncode == 3 and "seems to be gone" in err, (p.returncode, err)

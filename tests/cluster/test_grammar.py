@@ -197,7 +197,8 @@ def a_dead_end_names_its_place():
 
 def slow_schema(i):
     """It is refused at the end of the greatest compile."""
-    return json.dumps({"anyOf": [{"type": "object", "properties": {"k%d_%d" % (i, j): {"type": "integer"}}} for j in range(9000)]})
+    tags = ("v%d_%d" % (i, j) for j in range(9000))
+    return json.dumps({"oneOf": [{"type": "object", "properties": {"t": {"const": t}}, "required": ["t"]} for t in tags]})
 
 
 @tap.case
@@ -221,7 +222,7 @@ def hostile_grammars_beside_streams():
         client, other = c.clients[0], c.client()
         rids = [client.start(**r) for r in REQUESTS]
         a = other.generate(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(0)))
-        assert "grammar" in a.error[1].field and re.search("#/anyOf/[0-9]+.*: compiling this takes more than", a.error[1].detail), a.error
+        assert "grammar" in a.error[1].field and re.search("#.*: compiling this takes more than", a.error[1].detail), a.error
 
         def a_compile_is_given_up(i=iter(range(1, 1000))):
             name = next(i)
