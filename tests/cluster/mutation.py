@@ -1,7 +1,7 @@
 """Frames that are nearly right: recorded messages and messages of every kind, what changes them, and what runs undisturbed
 beside them.
 
-INGOT_ALL=1: a million of each (of messages to ranks with a sanitizer a tenth, which takes an hour: each needs a connection); INGOT_FRAMES=N: so many; INGOT_SEED=N: other ones."""
+INGOT_ALL=1: a million of each (of messages to ranks with a sanitizer a tenth, some minutes: each needs a connection); INGOT_FRAMES=N: so many; INGOT_SEED=N: other ones."""
 import os
 import random
 import subprocess
