@@ -19,7 +19,7 @@ set -uo pipefail
 QUICK_S=10                      # a group that has served for less has failed to start
 MAX_QUICK=${INGOT_TRIES:-10}    # so often in a row
 END_S=${INGOT_END_S:-2}         # mpirun gets so long to end when a rank has reported a fault: it waits for hosts that cannot be reached
-GRACE_MS=500                    # the same when the coordinator has given the group up
+GRACE_MS=300                    # the same when the coordinator has given the group up
 START_S=${INGOT_START_S:-60}    # after so long without a sign of life of any rank the start has failed
 SILENCE_S=${INGOT_SILENCE_S:-5} # a rank that has written no sign of life (--signs-of-life) for longer has stopped
 
