@@ -588,8 +588,8 @@ static bool extends(const struct expr_pool *p, uint32_t a, uint32_t unit)
             continue;
         if (!first_bytes(p, w[i], &first))
             return false;
-        for (uint32_t k = 0; k < p->nodes[unit].n_words;
-             k++) /* of a set the bytes that unit's has not */
+        /* of a set the bytes that unit's has not */
+        for (uint32_t k = 0; k < p->nodes[unit].n_words; k++)
             if (p->nodes[w[i]].kind == EK_BYTES && p->nodes[u[k]].kind == EK_BYTES)
                 for (int b = 0; b < 8; b++)
                     first.words[b] &= ~expr_operands(p, u[k])[b];
