@@ -116,9 +116,33 @@ static void print_states(FILE *f, const struct model_config *mc)
             "(--state-snapshots)\n");
 }
 
+static int32_t least_width(const struct model_config *mc)
+{
+    int32_t least = mc->ffn;
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        int32_t n = model_layer_axis(mc, AX_FFN, i);
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+enum { WIDTHS_SIZE = 32 };
+
+/* "8192", or "8192 to 16384" where the layers' widths differ.  Returns out. */
+static const char *widths_text(const struct model_config *mc, char out[WIDTHS_SIZE])
+{
+    int32_t least = least_width(mc);
+    if (least == mc->ffn)
+        snprintf(out, WIDTHS_SIZE, "%d", mc->ffn);
+    else
+        snprintf(out, WIDTHS_SIZE, "%d to %d", least, mc->ffn);
+    return out;
+}
+
 static void text_config(FILE *f, const struct report *r)
 {
     const struct model_config *mc = r->mc;
+    char widths[WIDTHS_SIZE];
     const struct rope_config *rope = &mc->rope;
     fprintf(f, "model          %s (%s)\n", r->path, loader_format(r->ld));
     fprintf(f, "architecture   %s, %d layers, digest %016llx\n", mc->arch->name, mc->n_layers,
@@ -139,8 +163,8 @@ static void text_config(FILE *f, const struct report *r)
         fprintf(f, "gives          %s%s of %d component%s\n", mc->headless ? "" : "answers, and ",
                 r->rank[0].plan.modules.scores ? "scores (rerank)" : "embeddings",
                 r->rank[0].plan.modules.dim, r->rank[0].plan.modules.dim == 1 ? "" : "s");
-    fprintf(f, "sizes          hidden %d, feed-forward %d (%s), vocabulary %d, head %s\n",
-            mc->hidden, mc->ffn, act_name(mc->act), mc->vocab,
+    fprintf(f, "sizes          hidden %d, feed-forward %s (%s), vocabulary %d, head %s\n",
+            mc->hidden, widths_text(mc, widths), act_name(mc->act), mc->vocab,
             mc->headless ? "none"
             : mc->tied   ? "tied"
                          : "of its own");
@@ -162,8 +186,6 @@ static void text_config(FILE *f, const struct report *r)
     if (mc->n_kv_shared)
         fprintf(f, "               the last %d layers read keys and values of others\n",
                 mc->n_kv_shared);
-    if (mc->wide_ffn)
-        fprintf(f, "               and have a feed-forward of %d\n", mc->wide_ffn);
     if (mc->d_input)
         fprintf(f, "inputs         %d in each layer, from a table and the embedding\n",
                 mc->d_input);
@@ -313,6 +335,7 @@ static cJSON *json_config(const struct report *r)
                             r->rank[0].plan.modules.present ? r->rank[0].plan.modules.dim : 0);
     cJSON_AddNumberToObject(o, "hidden", mc->hidden);
     cJSON_AddNumberToObject(o, "ffn", mc->ffn);
+    cJSON_AddNumberToObject(o, "least_ffn", least_width(mc));
     cJSON_AddNumberToObject(o, "experts", mc->n_experts);
     cJSON_AddNumberToObject(o, "experts_per_token", mc->top_k);
     cJSON_AddNumberToObject(o, "expert_ffn", mc->expert_ffn);
@@ -326,7 +349,6 @@ static cJSON *json_config(const struct report *r)
     cJSON_AddNumberToObject(o, "global_head_dim", mc->global_d_head);
     cJSON_AddBoolToObject(o, "k_eq_v", mc->k_eq_v);
     cJSON_AddNumberToObject(o, "kv_shared_layers", mc->n_kv_shared);
-    cJSON_AddNumberToObject(o, "wide_ffn", mc->wide_ffn);
     cJSON_AddNumberToObject(o, "layer_input", mc->d_input);
     cJSON_AddNumberToObject(o, "streams", mc->n_streams ? mc->n_streams : 1);
     cJSON_AddNumberToObject(o, "laurel_rank", mc->laurel_rank);

@@ -457,7 +457,10 @@ static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
         if (t->bias)
             for (int c = 0; c < PANEL; c++)
                 acc[r][c] += t->bias[c];
-        memcpy(out, acc[r], (size_t)t->cols * sizeof *out);
+        if (t->cols == PANEL)
+            memcpy(out, acc[r], PANEL * sizeof *out); /* without a call */
+        else
+            memcpy(out, acc[r], (size_t)t->cols * sizeof *out);
     }
 }
 

@@ -44,6 +44,7 @@ const struct config_field config_fields[] = {
     NUMBERS(hidden, FIELD_INT),
     NUMBERS(ffn, FIELD_INT),
     NUMBERS(vocab, FIELD_INT),
+    FIELD(layer_ffn, FIELD_INT, MAX_LAYERS, true),
     NUMBERS(ffn_unit, FIELD_INT),
     NUMBERS(n_experts, FIELD_INT),
     NUMBERS(top_k, FIELD_INT),
@@ -81,7 +82,6 @@ const struct config_field config_fields[] = {
     NUMBERS(global_d_head, FIELD_INT),
     NUMBERS(k_eq_v, FIELD_BOOL),
     NUMBERS(n_kv_shared, FIELD_INT),
-    NUMBERS(wide_ffn, FIELD_INT),
     NUMBERS(d_input, FIELD_INT),
     NUMBERS(input_vocab, FIELD_INT),
     NUMBERS(n_streams, FIELD_INT),
@@ -188,6 +188,7 @@ static int32_t n_used(const struct model_config *mc, const struct config_field *
 
 static int put_element(char *out, size_t size, const struct config_field *f, const char *p)
 {
+    const char *end = f->n > 1 ? "," : "";
     union {
         bool yes;
         int32_t i;
@@ -200,7 +201,7 @@ static int put_element(char *out, size_t size, const struct config_field *f, con
     case FIELD_BOOL:
         return snprintf(out, size, "%d", v.yes);
     case FIELD_INT:
-        return snprintf(out, size, "%" PRId32, v.i);
+        return snprintf(out, size, "%" PRId32 "%s", v.i, end);
     case FIELD_F32:
         return snprintf(out, size, "%08" PRIx32, v.f32);
     case FIELD_F64:

@@ -591,7 +591,7 @@ static enum status read_units(struct model_config *mc, const struct gguf *g)
 {
     for (int32_t i = 0; i < mc->n_layers; i++) {
         if (!mc->sparse[i]) {
-            TRY(raise_unit(g, i, "", mc->ffn, &mc->ffn_unit));
+            TRY(raise_unit(g, i, "", model_layer_axis(mc, AX_FFN, i), &mc->ffn_unit));
             continue;
         }
         TRY(raise_unit(g, i, "_exps", mc->expert_ffn, &mc->expert_unit));

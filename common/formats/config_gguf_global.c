@@ -53,13 +53,14 @@ static enum status read_size(const struct meta *m, const char *keys, const char 
     return ST_OK;
 }
 
-/* Two numbers, or one for each layer: of those that share keys and values, and of the others. */
+/* One width, or one for each layer. */
 static enum status read_ffn(struct model_config *mc, const struct meta *m)
 {
     static const char name[] = "feed_forward_length";
     const struct meta_name k = meta_key(m, name);
     const int32_t big = 1 << 24;
     struct gguf_array list;
+    int32_t width[MAX_LAYERS];
     if (!gguf_is_array(m->g, k.text))
         return meta_i32(m, name, 1, big, &mc->ffn);
     TRY(gguf_get_array(m->g, k.text, GGUF_I32, &list));
@@ -67,17 +68,12 @@ static enum status read_ffn(struct model_config *mc, const struct meta *m)
         FAIL(ST_FORMAT, "gguf: %s has %llu elements for %d layers", k.text,
              (unsigned long long)list.n, mc->n_layers);
     for (int32_t i = 0; i < mc->n_layers; i++) {
-        int32_t *to = model_kv_layer(mc, i) == i ? &mc->ffn : &mc->wide_ffn;
         int64_t n = gguf_array_int(&list, (uint64_t)i);
         if (n < 1 || n > big)
             FAIL(ST_RANGE, "gguf: %s[%d] is %lld, not in 1 .. %d", k.text, i, (long long)n, big);
-        if (*to && n != *to)
-            FAIL(ST_UNSUPPORTED, "gguf: %s[%d] is %lld, another layer of its kind has %d", k.text,
-                 i, (long long)n, *to);
-        *to = (int32_t)n;
+        width[i] = (int32_t)n;
     }
-    if (mc->wide_ffn == mc->ffn)
-        mc->wide_ffn = 0;
+    model_set_widths(mc, width);
     return ST_OK;
 }
 

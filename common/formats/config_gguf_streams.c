@@ -86,11 +86,6 @@ enum status config_gguf_streams(struct model_config *mc, const struct meta *m)
     TRY(meta_i32(m, needed[1], 0, MAX_STREAMS, &mc->active_stream));
     mc->scale_active = true;
     TRY(config_gguf_inputs(mc, m));
-    if (mc->wide_ffn)
-        FAIL(ST_UNSUPPORTED,
-             "gguf: %s is %d and in layers that share keys and values %d: feed-forwards of several "
-             "widths are not supported",
-             meta_key(m, "feed_forward_length").text, mc->ffn, mc->wide_ffn);
     TRY(find_rank(mc, m));
     TRY(read_cuts(mc, m));
     return config_streams_check(mc);

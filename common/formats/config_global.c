@@ -89,12 +89,15 @@ enum status config_kv_shared_read(struct model_config *mc, const cJSON *root, in
     return config_kv_shared_check(mc, "num_kv_shared_layers");
 }
 
+/* Twice as wide in the layers that share keys and values. */
 static enum status read_wide(struct model_config *mc, const cJSON *root)
 {
     bool wide = false;
+    int32_t width[MAX_LAYERS];
     TRY(json_bool(root, "use_double_wide_mlp", &wide));
-    if (wide && mc->n_kv_shared)
-        mc->wide_ffn = 2 * mc->ffn;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        width[i] = wide && i >= mc->n_layers - mc->n_kv_shared ? 2 * mc->ffn : mc->ffn;
+    model_set_widths(mc, width);
     return ST_OK;
 }
 

@@ -6,12 +6,12 @@
 #include "common/formats/config_json.h"
 #include "common/formats/json_get.h"
 
-/* One width, or one for each layer, which must be alike. */
+/* One width, or one for each layer. */
 static enum status read_widths(struct model_config *mc, const cJSON *root)
 {
     const cJSON *list = json_member(root, "intermediate_size"), *item;
     const int32_t big = 1 << 24;
-    int32_t i = 0;
+    int32_t i = 0, width[MAX_LAYERS];
     if (!cJSON_IsArray(list))
         return json_i32(root, "intermediate_size", 1, big, &mc->ffn);
     if (cJSON_GetArraySize(list) != mc->n_layers)
@@ -22,14 +22,9 @@ static enum status read_widths(struct model_config *mc, const cJSON *root)
         uint64_t n;
         if (!json_is_u53(item, &n) || n < 1 || n > (uint64_t)big)
             FAIL(ST_RANGE, "intermediate_size[%d] is no number of 1 to %d", i, big);
-        if (i > 0 && n != (uint64_t)mc->ffn)
-            FAIL(ST_UNSUPPORTED,
-                 "intermediate_size[%d] is %d, that of other layers %d: feed-forwards of several "
-                 "widths are not supported",
-                 i, (int32_t)n, mc->ffn);
-        mc->ffn = (int32_t)n;
-        i++;
+        width[i++] = (int32_t)n;
     }
+    model_set_widths(mc, width);
     return ST_OK;
 }
 

@@ -61,7 +61,6 @@ enum axis {
     /* of the inputs that each layer has of its own (Gemma 4 E2B) */
     AX_INPUT,       /* d_input: of one layer */
     AX_INPUTS,      /* n_layers d_input */
-    AX_WIDE_FFN,    /* wide_ffn, cut by columns */
     AX_INPUT_VOCAB, /* input_vocab, cut by rows */
     /* of several residual streams (Gemma 3n) */
     AX_STREAMS,      /* n_streams */
@@ -135,9 +134,6 @@ enum tensor_id {
     TN_GATE,
     TN_UP,
     TN_DOWN,
-    TN_WIDE_GATE, /* of layers that share keys and values, where their feed-forward is wider */
-    TN_WIDE_UP,
-    TN_WIDE_DOWN,
     TN_ROUTER, /* of layers with experts, which have no TN_GATE, TN_UP, TN_DOWN */
     TN_EXPERT_GATE,
     TN_EXPERT_UP,
@@ -428,6 +424,8 @@ struct layer_factors {
 struct model_config {
     const struct arch *arch;
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
+    int32_t layer_ffn
+        [MAX_LAYERS]; /* F of a layer whose feed-forward is narrower than the widest, ffn; 0: it is not */
     int32_t ffn_unit;         /* columns of F that stay together: a block of down's rows, else 1 */
     int32_t n_experts, top_k; /* E, k experts a token; 0: no layer has experts */
     int32_t expert_ffn;       /* F of an expert */
@@ -459,7 +457,6 @@ struct model_config {
     int32_t global_n_kv, global_d_head; /* of layers without a window; 0: they are as the others */
     bool k_eq_v;         /* of these layers: values are the keys before their norm and RoPE */
     int32_t n_kv_shared; /* the last layers, which read keys and values of others: model_kv_layer */
-    int32_t wide_ffn;    /* F of these layers; 0: as the others */
     int32_t d_input;     /* of each layer's own input; 0: there are none */
     int32_t input_vocab; /* rows of TN_INPUT_EMBED; tokens behind them have the first one */
     int32_t n_streams;   /* residual streams of AltUp; 0: one, without its tensors */
@@ -600,7 +597,11 @@ const char *arch_names(char out[ARCH_NAMES_SIZE]);
 /* In plans and the journal an encoder's token is its id + its type * vocabulary: that many values. */
 int64_t model_n_tokens(const struct model_config *mc);
 
+/* Elements of an axis; of AX_FFN those of the widest layer, and of one layer. */
 int32_t model_axis(const struct model_config *mc, enum axis ax);
+int32_t model_layer_axis(const struct model_config *mc, enum axis ax, int32_t layer);
+/* Says how wide each layer's dense feed-forward is: width [n_layers], at least 1. */
+void model_set_widths(struct model_config *mc, const int32_t *width);
 /* Has this model that tensor, has it that bias? */
 bool model_has(const struct model_config *mc, enum tensor_id id);
 bool model_has_bias(const struct model_config *mc, enum tensor_id id);
@@ -627,7 +628,8 @@ bool model_has_dense_beside(const struct model_config *mc);
 /* Layers with experts. */
 int32_t model_n_sparse(const struct model_config *mc);
 /* Rows of the stored tensor that has the rows of id, and the first of these. */
-int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first);
+int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t layer,
+                         int32_t *first);
 /* Views [T, D] that a layer's parts give to one sum over the ranks, at most: 2 with a shared expert,
  * with experts beside a dense feed-forward, and where attention and feed-forward run side by side, else 1. */
 int32_t model_n_out(const struct model_config *mc);

@@ -74,8 +74,6 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return mc->d_input;
     case AX_INPUTS:
         return mc->n_layers * mc->d_input;
-    case AX_WIDE_FFN:
-        return mc->wide_ffn;
     case AX_INPUT_VOCAB:
         return mc->input_vocab;
     case AX_STREAMS:
@@ -89,6 +87,20 @@ int32_t model_axis(const struct model_config *mc, enum axis ax)
         return 1;
     }
     return 0;
+}
+
+int32_t model_layer_axis(const struct model_config *mc, enum axis ax, int32_t layer)
+{
+    return ax == AX_FFN && mc->layer_ffn[layer] ? mc->layer_ffn[layer] : model_axis(mc, ax);
+}
+
+void model_set_widths(struct model_config *mc, const int32_t *width)
+{
+    mc->ffn = 0;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->ffn = width[i] > mc->ffn ? width[i] : mc->ffn;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        mc->layer_ffn[i] = width[i] < mc->ffn ? width[i] : 0;
 }
 
 int32_t model_n_sparse(const struct model_config *mc)
@@ -189,11 +201,6 @@ static bool of_dense_ffn(enum tensor_id id)
     return id == TN_GATE || id == TN_UP || id == TN_DOWN;
 }
 
-static bool of_wide_ffn(enum tensor_id id)
-{
-    return id == TN_WIDE_GATE || id == TN_WIDE_UP || id == TN_WIDE_DOWN;
-}
-
 static bool of_inputs(enum tensor_id id)
 {
     return id == TN_INPUT_EMBED || id == TN_INPUT_PROJ || id == TN_INPUT_PROJ_NORM ||
@@ -236,12 +243,12 @@ static bool any_layer_has_dense(const struct model_config *mc)
 
 bool model_layer_has(const struct model_config *mc, enum tensor_id id, int32_t layer)
 {
-    bool shares = model_kv_layer(mc, layer) != layer, wide = shares && mc->wide_ffn > 0;
+    bool shares = model_kv_layer(mc, layer) != layer;
     if (of_experts(id) && !mc->sparse[layer])
         return false;
-    if (of_dense_ffn(id) && (!has_dense(mc, layer) || wide))
+    if (of_dense_ffn(id) && !has_dense(mc, layer))
         return false;
-    if ((of_wide_ffn(id) && !wide) || (of_kv(id) && shares))
+    if (of_kv(id) && shares)
         return false;
     if (!has_kind(mc, id, layer))
         return false;
@@ -260,8 +267,6 @@ bool model_has(const struct model_config *mc, enum tensor_id id)
         return model_n_sparse(mc) > 0;
     if (of_dense_ffn(id))
         return any_layer_has_dense(mc);
-    if (of_wide_ffn(id))
-        return mc->wide_ffn > 0;
     if (of_inputs(id))
         return mc->d_input > 0;
     if (of_streams(id))
@@ -337,10 +342,11 @@ static int32_t mamba_rows(const struct model_config *mc, enum tensor_id id, int3
     return 2 * (values + keys) + mc->n_delta_v;
 }
 
-int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t *first)
+int32_t model_fused_rows(const struct model_config *mc, enum tensor_id id, int32_t layer,
+                         int32_t *first)
 {
     int32_t q = model_axis(mc, AX_Q), kv = model_axis(mc, AX_KV);
-    int32_t own = model_axis(mc, mc->arch->tensor[id].rows);
+    int32_t own = model_layer_axis(mc, mc->arch->tensor[id].rows, layer);
     *first = 0;
     switch (mc->arch->tensor[id].fused) {
     case FUSED_QKV:

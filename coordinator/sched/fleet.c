@@ -190,7 +190,8 @@ size_t fleet_place(struct fleet *f, const struct fleet_move **moves)
         for (uint32_t i = 1; i < FLEET_SCHEDS; i++) {
             look(f, i, r->priority, &groups[i]);
             groups[i].fits = groups[i].serves && sched_fits(f->scheds[i], r);
-            groups[i].known = groups[i].fits ? sched_known_tokens(f->scheds[i], r) : 0;
+            groups[i].known =
+                placement_has_room(&groups[i]) ? sched_known_tokens(f->scheds[i], r) : 0;
         }
         int to = placement_choose(groups, FLEET_SCHEDS, r->n_tokens);
         struct fleet_move m = {.seq_id = r->seq_id, .from = FLEET_QUEUE, .to = (uint32_t)to};

@@ -1,6 +1,6 @@
 #include "coordinator/sched/placement.h"
 
-static bool has_room(const struct placement_group *g)
+bool placement_has_room(const struct placement_group *g)
 {
     uint32_t ahead = g->load.live < g->max_seqs ? AHEAD_OPENS : AHEAD_TURNS;
     return g->serves && g->fits && g->load.fresh < ahead;
@@ -14,7 +14,7 @@ int placement_choose(const struct placement_group *groups, uint32_t n, uint32_t 
         const struct placement_group *g = &groups[i];
         uint32_t known = g->known < n_tokens ? g->known : n_tokens;
         uint64_t cost = (uint64_t)SEQ_COST * g->load.live + g->load.todo + (n_tokens - known);
-        if (!has_room(g) || (best >= 0 && cost >= least))
+        if (!placement_has_room(g) || (best >= 0 && cost >= least))
             continue;
         best = (int)i;
         least = cost;

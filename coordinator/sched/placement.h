@@ -29,8 +29,12 @@ struct placement_group {
     bool fits; /* its blocks suffice for the sequence */
     uint32_t max_seqs;
     struct sched_load load; /* fresh: of at least the sequence's priority */
-    uint32_t known;         /* of the sequence's tokens: see sched_known_tokens */
+    uint32_t
+        known; /* of the sequence's tokens: see sched_known_tokens; not looked at without room */
 };
+
+/* "Room" above; looks at everything but known. */
+bool placement_has_room(const struct placement_group *g);
 
 /* The index of the group that a sequence of n_tokens known tokens goes to; -1: it waits. */
 int placement_choose(const struct placement_group *groups, uint32_t n, uint32_t n_tokens);

@@ -138,10 +138,10 @@ static enum status add_tensor(struct shape_source *s, const struct model_config 
     int32_t first;
     struct shape_tensor *t = &s->tensor[s->n++];
     const char *mark = strchr(rule->name, '#');
-    uint64_t rows = (uint64_t)model_axis(mc, rule->rows);
-    uint64_t cols = (uint64_t)model_axis(mc, rule->cols);
+    uint64_t rows = (uint64_t)model_layer_axis(mc, rule->rows, layer);
+    uint64_t cols = (uint64_t)model_layer_axis(mc, rule->cols, layer);
     if (rule->fused != FUSED_NO)
-        rows = (uint64_t)model_fused_rows(mc, id, &first);
+        rows = (uint64_t)model_fused_rows(mc, id, layer, &first);
     if (rule->fused == FUSED_KV_B)
         cols = (uint64_t)mc->kv_rank;
     const struct quant_form *f = quant_form(type);

@@ -25,7 +25,7 @@ NAMES = ["llama-attention-bias", "llama-rope-llama3", "llama-rope-yarn-factor", 
          "deepseek2-lite-bf16", "deepseek3", "moonlight-bf16", "minicpm3", "qwen3next", "qwen35", "qwen35-uneven-bf16",
          "qwen35moe-bf16", "neox", "neox-sequential-bf16", "gpt2", "gpt2-bare-bf16", "gemma4", "gemma4-values-bf16",
          "gemma4-vision", "gemma4-inputs", "gemma4-inputs-bf16", "gemma4-moe", "gemma4-moe-bf16", "gemma3n",
-         "gemma3n-vision-bf16", "olmo2", "olmoe", "qwen2moe",
+         "gemma3n-vision-bf16", "gemma3n-widths", "olmo2", "olmoe", "qwen2moe",
          "seed-oss", "ernie45", "cohere", "cohere2", "glm4moe", "dots1", "minimax-m2", "granite-hybrid",
          "granite-hybrid-dense", "falcon-h1", "falcon-h1-gate", "nemotron-h", "nemotron-h-moe", "llama4-plain-bf16",
          "bamba", "bamba-groups-bf16"]

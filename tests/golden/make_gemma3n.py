@@ -179,6 +179,10 @@ ROWS = [
         "audio_token_id": 101, "boa_token_id": 95, "boi_token_id": 94, "eoa_token_id": 100, "eoi_token_id": 96,
         "image_token_id": 97, "eos_token_id": [1, 3], "initializer_range": 0.02, "vision_soft_tokens_per_image": 4},
         [{"text_config.final_logit_softcapping": 30.0}, {"text_config.sliding_window": 200}], dtype="bfloat16"),
+    # a slice between E2B and E4B: feed-forwards of three widths, one of which is no multiple of 8 for each of 4 ranks, in
+    # layers of both kinds and in those that share keys and values; the widest is neither first nor last
+    row("gemma3n-widths", CAUSAL | new(TEXT) | {"intermediate_size": [40, 72, 56, 40, 56], "final_logit_softcapping": 5.0},
+        STREAMS[:3] + INPUTS[:1] + [{"activation_sparsity_pattern": [0.0] * 5}, {"sliding_window": 200}]),
 ]
 
 

@@ -75,7 +75,8 @@ static void add(struct shape_source *s, const struct model_config *mc,
                 const struct tensor_rule *rule, int32_t layer)
 {
     const char *mark = strchr(rule->name, '#');
-    size_t rows = (size_t)model_axis(mc, rule->rows), cols = (size_t)model_axis(mc, rule->cols);
+    size_t rows = (size_t)model_layer_axis(mc, rule->rows, layer),
+           cols = (size_t)model_layer_axis(mc, rule->cols, layer);
     struct stored_tensor *t = &s->tensor[s->n];
     if (mark)
         snprintf(s->name[s->n], sizeof s->name[0], "%.*s%d%s", (int)(mark - rule->name), rule->name,

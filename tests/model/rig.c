@@ -132,6 +132,7 @@ const char *const golden_names[] = {
     "gemma3n",
     "gemma3n-active-bf16",
     "gemma3n-vision-bf16",
+    "gemma3n-widths",
     /* of make_mamba.py */
     "granite-hybrid",
     "granite-hybrid-groups-bf16",

@@ -220,6 +220,10 @@ Test(config, gemma3n)
     cr_assert_float_eq(mc.gate_cut[0], 1.6448536f, 1e-6f); /* of the normal distribution */
     cr_assert_float_eq(mc.gate_cut[1], 0.0f, 1e-7f);
     cr_assert_float_eq(mc.gate_cut[3], -0.6744898f, 1e-6f);
+    mc = config_good(GEMMA3N, "{\"intermediate_size\":[80,96,64,96]}");
+    cr_assert(mc.ffn == 96 && model_axis(&mc, AX_FFN) == 96);
+    cr_assert(model_layer_axis(&mc, AX_FFN, 0) == 80 && model_layer_axis(&mc, AX_FFN, 1) == 96 &&
+              model_layer_axis(&mc, AX_FFN, 2) == 64 && model_layer_axis(&mc, AX_FFN, 3) == 96);
     /* without the list the first ten layers of a model of more have the cut */
     mc = config_good(GEMMA3N, "{\"num_hidden_layers\":12}");
     cr_assert_float_eq(mc.gate_cut[9], 1.6448536f, 1e-6f);
@@ -289,7 +293,7 @@ Test(config, smollm3_granite_glm4_exaone4)
         config_good("GraniteMoeForCausalLM", "{\"num_local_experts\":4,\"num_experts_per_tok\":3}");
     cr_assert(mc.n_experts == 4 && mc.top_k == 3 && mc.renormalise && mc.expert_ffn == 96);
     int32_t first;
-    cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, &first), 192);
+    cr_assert_eq(model_fused_rows(&mc, TN_EXPERT_UP, 0, &first), 192);
     cr_assert_eq(first, 96);
     mc = config_good("Glm4ForCausalLM", "{}");
     cr_assert(mc.rope.interleaved && mc.rope.rot_dim == 64 && mc.d_head == 128);

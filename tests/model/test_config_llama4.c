@@ -41,7 +41,7 @@ Test(config_llama4, options)
     cr_assert(q[0] == 1 && q[8190] == 1);
     cr_assert_float_eq((double)q[8191], 1 + 0.1 * log(2), 1e-7); /* the position counts from 1 */
     int32_t first;
-    cr_assert(model_fused_rows(&mc, TN_EXPERT_UP, &first) == 192 && first == 96);
+    cr_assert(model_fused_rows(&mc, TN_EXPERT_UP, 0, &first) == 192 && first == 96);
 
     mc = config_good(LLAMA4, "{\"attn_temperature_tuning\":4,\"attn_scale\":0.5,\"floor_scale\":2,"
                              "\"no_rope_layers\":[],\"no_rope_layer_interval\":2}");

@@ -377,8 +377,6 @@ static const struct {
     {GEMMA3N, "{\"num_kv_shared_layers\":\"-\"}", ST_RANGE,
      "num_kv_shared_layers is not said: 15 layers cannot share"},
     {GEMMA3N, "{\"num_kv_shared_layers\":4}", ST_RANGE, "num_kv_shared_layers is 4"},
-    {GEMMA3N, "{\"intermediate_size\":[96,96,96,80]}", ST_UNSUPPORTED,
-     "intermediate_size[3] is 80, that of other layers 96"},
     {GEMMA3N, "{\"intermediate_size\":[96,96]}", ST_FORMAT, "intermediate_size must be a number"},
     {GEMMA3N, "{\"intermediate_size\":[96,96,96,0]}", ST_RANGE, "intermediate_size[3]"},
     {GEMMA3N, "{\"intermediate_size\":0}", ST_RANGE, "intermediate_size is 0"},

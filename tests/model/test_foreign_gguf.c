@@ -77,6 +77,7 @@ static const char *const foreign[] = {
     "gemma4-moe-bf16",
     "gemma3n",
     "gemma3n-vision-bf16",
+    "gemma3n-widths",
     "olmo2",
     "olmoe",
     "qwen2moe",
@@ -176,8 +177,6 @@ Test(foreign_gguf, gemma4_of_other_kinds)
     refused("gemma4", "gemma4.embedding_length_per_layer_input", 1 << 20, ST_RANGE,
             "embedding_length_per_layer_input");
     refused("gemma4-moe", "gemma4.expert_used_count", 9, ST_RANGE, "expert_used_count");
-    refused("gemma4-inputs", "gemma4.attention.shared_kv_layers", 2, ST_UNSUPPORTED,
-            "feed_forward_length[3] is 80, another layer of its kind has 40");
     refused("gemma4", "gemma4.attention.value_length_swa", 8, ST_UNSUPPORTED,
             "keys of 16 and values of 8");
     refused("gemma4", "gemma4.attention.key_length", 0, ST_RANGE, "key_length is 0");

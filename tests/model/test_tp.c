@@ -135,6 +135,7 @@ Test(tp, golden_models)
     all_worlds(golden_dir("gemma4"), 4, DT_BF16);
     all_worlds(golden_dir("gemma3n"), 4, DT_BF16); /* gates cut over all ranks */
     all_worlds(golden_dir("gemma3n-active-bf16"), 4, DT_F32);
+    all_worlds(golden_dir("gemma3n-widths"), 4, DT_F16);
     all_worlds(golden_dir("qwen3moe-step"), 4, DT_F32); /* dense and sparse layers */
     all_worlds(golden_dir("qwen3moe-v5-bf16"), 4, DT_BF16);
 }

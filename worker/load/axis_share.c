@@ -1,7 +1,9 @@
 #include "worker/load/axis_share.h"
 
-struct axis_range axis_share(const struct model_config *mc, const struct shard *sh, enum axis ax)
+struct axis_range axis_share(const struct model_config *mc, const struct shard *sh, enum axis ax,
+                             int32_t layer)
 {
+    struct ffn_share ffn;
     int32_t d;
     switch (ax) {
     case AX_Q:
@@ -14,9 +16,8 @@ struct axis_range axis_share(const struct model_config *mc, const struct shard *
         return (struct axis_range){sh->global.first * mc->global_d_head,
                                    sh->global.n * mc->global_d_head};
     case AX_FFN:
-        return (struct axis_range){sh->ffn.first, sh->ffn.n};
-    case AX_WIDE_FFN:
-        return (struct axis_range){sh->wide.first, sh->wide.n};
+        ffn = shard_ffn(sh, mc, layer);
+        return (struct axis_range){ffn.first, ffn.n};
     case AX_EXPERT_FFN:
         return (struct axis_range){sh->expert.first, sh->expert.n};
     case AX_SHARED_FFN:

@@ -9,6 +9,7 @@ struct axis_range {
 };
 
 /* sh: of the rank. */
-struct axis_range axis_share(const struct model_config *mc, const struct shard *sh, enum axis ax);
+struct axis_range axis_share(const struct model_config *mc, const struct shard *sh, enum axis ax,
+                             int32_t layer);
 
 #endif

@@ -12,18 +12,18 @@ static struct stored_rows in_turn(int32_t before, int32_t all, int32_t first, in
     return stored_neighbours((size_t)(before + first));
 }
 
-struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t first,
-                              int32_t n)
+struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t layer,
+                              int32_t first, int32_t n)
 {
     struct row_groups g;
     int32_t before;
     if (model_row_groups(mc, id, &g))
         return (struct stored_rows){(size_t)first, (size_t)g.rows, (size_t)g.at, (size_t)g.n, 0};
-    model_fused_rows(mc, id, &before);
+    model_fused_rows(mc, id, layer, &before);
     if (model_whole_pairs(mc) && (id == TN_Q || id == TN_K))
         return (struct stored_rows){
             .first = (size_t)first, .step = 1, .n = 1, .paired = (size_t)mc->d_head};
-    return in_turn(before, model_axis(mc, mc->arch->tensor[id].rows), first, n);
+    return in_turn(before, model_layer_axis(mc, mc->arch->tensor[id].rows, layer), first, n);
 }
 
 enum status copy_rows(struct copies *copies, const unsigned char *stored,

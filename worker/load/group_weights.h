@@ -8,8 +8,8 @@
 #include "worker/load/shard.h"
 
 /* Where n rows of id from `first` on are in the stored tensor that has them. */
-struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t first,
-                              int32_t n);
+struct stored_rows share_rows(const struct model_config *mc, enum tensor_id id, int32_t layer,
+                              int32_t first, int32_t n);
 
 /* p, whose rows, row_bytes and dtype are set, gets copies of whole stored rows. */
 MUST_CHECK enum status copy_rows(struct copies *copies, const unsigned char *stored,

@@ -19,7 +19,7 @@ static enum status cut_kv_b(struct weight_part *p, struct loader *ld, enum tenso
 {
     const struct model_config *mc = loader_config(ld);
     int32_t before;
-    uint64_t shape[2] = {(uint64_t)model_fused_rows(mc, id, &before), (uint64_t)mc->kv_rank};
+    uint64_t shape[2] = {(uint64_t)model_fused_rows(mc, id, layer, &before), (uint64_t)mc->kv_rank};
     size_t first = (size_t)head * (size_t)(mc->d_nope + mc->d_value), rank = (size_t)mc->kv_rank;
     struct stored_tensor t;
     struct ints m;

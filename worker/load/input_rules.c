@@ -39,8 +39,6 @@ static bool is_served(enum weight_id id)
         W_GLOBAL_QK,
         W_GLOBAL_Q,
         W_GLOBAL_O,
-        W_WIDE_GATE_UP,
-        W_WIDE_DOWN,
         W_INPUT_GATE,
         W_INPUT_OUT,
         W_K_B,
@@ -74,13 +72,15 @@ static enum status read_scale(const struct site *s, float *out)
 }
 
 /* Has a group columns of several ranks?  The same for every rank. */
-static bool is_shared(const struct model_config *mc, const struct shard *sh, enum axis cols)
+static bool is_shared(const struct model_config *mc, const struct shard *sh, enum axis cols,
+                      int32_t layer)
 {
     bool shared = false;
     for (int r = 1; r < sh->world && !shared; r++) {
         struct shard other;
-        int32_t first =
-            shard_plan(&other, mc, r, sh->world) == ST_OK ? axis_share(mc, &other, cols).first : 0;
+        int32_t first = shard_plan(&other, mc, r, sh->world) == ST_OK
+                            ? axis_share(mc, &other, cols, layer).first
+                            : 0;
         shared = first > 0 && (mc->input_group == 0 || first % mc->input_group != 0);
     }
     return shared;
@@ -113,11 +113,11 @@ static enum status rule_of(struct input_rule *out, const struct site *s, const s
     const struct model_config *mc = loader_config(s->ld);
     *out = (struct input_rule){.grid = mc->inputs == INPUTS_INT8 ? GRID_INT8 : GRID_E4M3,
                                .group = mc->input_group,
-                               .first = axis_share(mc, sh, cols).first,
-                               .all = model_axis(mc, cols)};
+                               .first = axis_share(mc, sh, cols, s->layer).first,
+                               .all = model_layer_axis(mc, cols, s->layer)};
     if (mc->input_scales)
         return read_scale(s, &out->scale);
-    out->shared = is_shared(mc, sh, cols);
+    out->shared = is_shared(mc, sh, cols, s->layer);
     return ST_OK;
 }
 

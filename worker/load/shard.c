@@ -15,19 +15,48 @@ static void cut(int32_t n, int rank, int world, int32_t n_slices, bool even, int
     *count = slice_end[n_slices - 1];
 }
 
-static enum status cut_ffn(struct ffn_share *out, int32_t width, int32_t unit, int rank, int world,
-                           int32_t n_slices, bool even)
+/* The slices have equal borders whatever the world. */
+static bool is_even(int world)
 {
-    int32_t units = width / unit;
-    if (world > units)
-        FAIL(ST_RANGE, "%d ranks are too many for a feed-forward width of %d in units of %d", world,
-             width, unit);
-    cut(units, rank, world, n_slices, even, &out->first, &out->n, out->slice_end);
-    out->first *= unit;
-    out->n *= unit;
-    for (int32_t i = 0; i < n_slices; i++)
-        out->slice_end[i] *= unit;
+    return world <= N_SLICES && (world & (world - 1)) == 0;
+}
+
+static struct ffn_share share_of(const struct shard *sh, int32_t width, int32_t unit)
+{
+    struct ffn_share s = {0};
+    cut(width / unit, sh->rank, sh->world, sh->n_slices, is_even(sh->world), &s.first, &s.n,
+        s.slice_end);
+    s.first *= unit;
+    s.n *= unit;
+    for (int32_t i = 0; i < sh->n_slices; i++)
+        s.slice_end[i] *= unit;
+    return s;
+}
+
+static enum status cut_ffn(struct ffn_share *out, const struct shard *sh, int32_t width,
+                           int32_t unit)
+{
+    if (sh->world > width / unit)
+        FAIL(ST_RANGE, "%d ranks are too many for a feed-forward width of %d in units of %d",
+             sh->world, width, unit);
+    *out = share_of(sh, width, unit);
     return ST_OK;
+}
+
+static enum status cut_dense(struct shard *sh, const struct model_config *mc)
+{
+    struct ffn_share s;
+    TRY(cut_ffn(&sh->ffn, sh, mc->ffn, mc->ffn_unit));
+    for (int32_t i = 0; i < mc->n_layers; i++) {
+        TRY(cut_ffn(&s, sh, model_layer_axis(mc, AX_FFN, i), mc->ffn_unit));
+        sh->most_ffn = s.n > sh->most_ffn ? s.n : sh->most_ffn;
+    }
+    return ST_OK;
+}
+
+struct ffn_share shard_ffn(const struct shard *sh, const struct model_config *mc, int32_t layer)
+{
+    return share_of(sh, model_layer_axis(mc, AX_FFN, layer), mc->ffn_unit);
 }
 
 /* Value heads, with the key heads that they read. */
@@ -76,22 +105,19 @@ enum status shard_plan(struct shard *out, const struct model_config *mc, int ran
     if (mc->n_delta_v && world > mc->n_delta_v)
         FAIL(ST_RANGE, "%d ranks are too many for %d value heads of gated delta nets", world,
              mc->n_delta_v);
-    bool even = world <= N_SLICES && (world & (world - 1)) == 0;
+    bool even = is_even(world);
     memset(out, 0, sizeof *out);
+    out->rank = rank;
     out->world = world;
     out->n_slices = even ? N_SLICES / world : 1;
     out->vocab.n_slices = out->n_slices;
     cut(mc->n_q, rank, world, out->n_slices, even, &out->q_first, &out->n_q, out->attn_slice_end);
     if (model_n_sparse(mc) < mc->n_layers || model_has_dense_beside(mc))
-        TRY(cut_ffn(&out->ffn, mc->ffn, mc->ffn_unit, rank, world, out->n_slices, even));
-    if (mc->wide_ffn)
-        TRY(cut_ffn(&out->wide, mc->wide_ffn, mc->ffn_unit, rank, world, out->n_slices, even));
+        TRY(cut_dense(out, mc));
     if (model_n_sparse(mc) > 0)
-        TRY(cut_ffn(&out->expert, mc->expert_ffn, mc->expert_unit, rank, world, out->n_slices,
-                    even));
+        TRY(cut_ffn(&out->expert, out, mc->expert_ffn, mc->expert_unit));
     if (mc->shared_ffn)
-        TRY(cut_ffn(&out->shared, mc->shared_ffn, mc->shared_unit, rank, world, out->n_slices,
-                    even));
+        TRY(cut_ffn(&out->shared, out, mc->shared_ffn, mc->shared_unit));
     if (mc->n_delta_v)
         cut_delta(&out->delta, mc, rank, world, out->n_slices, even);
     cut(mc->vocab, rank, world, out->n_slices, even, &out->vocab.first_id, &out->vocab.n_cols,

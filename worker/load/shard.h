@@ -28,12 +28,12 @@ struct kv_share {
 };
 
 struct shard {
-    int32_t world;                        /* ranks */
+    int32_t rank, world;                  /* this rank, ranks */
     int32_t q_first, n_q, kv_first, n_kv; /* heads, at least one of each */
     int32_t q_per_kv, q_offset;           /* as in struct kv_share */
     struct kv_share global;               /* of global layers; empty where these are as others */
-    struct ffn_share ffn;                 /* empty where all layers have experts */
-    struct ffn_share wide; /* of layers that share keys and values; empty where it is as others' */
+    struct ffn_share ffn;     /* of the widest layer: see shard_ffn; empty where all have experts */
+    int32_t most_ffn;         /* columns of the layer with most of them on this rank */
     struct ffn_share expert;  /* of each expert; empty where there are none */
     struct ffn_share shared;  /* of the shared expert; empty where there is none */
     struct delta_share delta; /* empty where no layer is one */
@@ -45,6 +45,9 @@ struct shard {
 
 /* The key/value heads of a layer. */
 struct kv_share shard_kv(const struct shard *sh, const struct model_config *mc, int32_t layer);
+
+/* The dense feed-forward of a layer. */
+struct ffn_share shard_ffn(const struct shard *sh, const struct model_config *mc, int32_t layer);
 
 /* Slices of all ranks: N_SLICES, or as many as ranks. */
 static inline int32_t shard_all_slices(const struct shard *sh, int world)

@@ -71,8 +71,6 @@ enum weight_id {
     W_GLOBAL_O_BIAS,
     W_LAYER_SCALE,
     W_GLOBAL_Q, /* of layers that share keys and values */
-    W_WIDE_GATE_UP,
-    W_WIDE_DOWN,
     W_INPUT_EMBED,
     W_INPUT_PROJ,
     W_INPUT_PROJ_NORM,

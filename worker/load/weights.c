@@ -87,8 +87,6 @@ static const struct weight_rule {
     [W_GLOBAL_O_BIAS] = {"global attention output bias", true, true, false, 1, {TN_GLOBAL_O}},
     [W_LAYER_SCALE] = {"layer's factor", true, false, false, 1, {TN_LAYER_SCALE}},
     [W_GLOBAL_Q] = {"global queries", true, false, false, 1, {TN_GLOBAL_Q}},
-    [W_WIDE_GATE_UP] = {"wide gate and up", true, false, false, 2, {TN_WIDE_GATE, TN_WIDE_UP}},
-    [W_WIDE_DOWN] = {"wide down", true, false, false, 1, {TN_WIDE_DOWN}},
     [W_INPUT_EMBED] = {"layers' inputs", false, false, false, 1, {TN_INPUT_EMBED}},
     [W_INPUT_PROJ] = {"layers' inputs of the embedding", false, false, false, 1, {TN_INPUT_PROJ}},
     [W_INPUT_PROJ_NORM] = {"norm of these", false, false, false, 1, {TN_INPUT_PROJ_NORM}},
@@ -155,7 +153,7 @@ bool weight_is_stack(enum weight_id id)
 
 /* The slices of K: those of the axis where ranks share it, else one. */
 static void set_slices(struct weight_src *w, const struct model_config *mc, const struct shard *sh,
-                       enum axis cols)
+                       enum axis cols, int32_t layer)
 {
     bool delta = cols == AX_DELTA_VALUES;
     bool heads = cols == AX_Q || cols == AX_VALUES || cols == AX_GLOBAL_Q || delta;
@@ -163,22 +161,21 @@ static void set_slices(struct weight_src *w, const struct model_config *mc, cons
     const int32_t *head_end = delta ? sh->delta.slice_end : sh->attn_slice_end;
     w->n_slices = 1;
     w->slice_end[0] = w->cols;
-    if (w->vector || (!heads && cols != AX_FFN && cols != AX_WIDE_FFN && cols != AX_EXPERT_FFN &&
-                      cols != AX_SHARED_FFN))
+    if (w->vector || (!heads && cols != AX_FFN && cols != AX_EXPERT_FFN && cols != AX_SHARED_FFN))
         return;
-    const struct ffn_share *ffn = cols == AX_FFN          ? &sh->ffn
-                                  : cols == AX_WIDE_FFN   ? &sh->wide
-                                  : cols == AX_EXPERT_FFN ? &sh->expert
-                                                          : &sh->shared;
+    const struct ffn_share ffn = cols == AX_FFN          ? shard_ffn(sh, mc, layer)
+                                 : cols == AX_EXPERT_FFN ? sh->expert
+                                                         : sh->shared;
     w->n_slices = sh->n_slices;
     for (int32_t i = 0; i < sh->n_slices; i++)
-        w->slice_end[i] = heads ? head_end[i] * d : ffn->slice_end[i];
+        w->slice_end[i] = heads ? head_end[i] * d : ffn.slice_end[i];
 }
 
 /* A bias has an element for each row of a matrix, or of a norm. */
-static int32_t bias_size(const struct model_config *mc, const struct tensor_rule *rule)
+static int32_t bias_size(const struct model_config *mc, const struct tensor_rule *rule,
+                         int32_t layer)
 {
-    return model_axis(mc, rule->rows == AX_ONE ? rule->cols : rule->rows);
+    return model_layer_axis(mc, rule->rows == AX_ONE ? rule->cols : rule->rows, layer);
 }
 
 /* The elements that belong to those rows, which lie in the stored bias as the rows do in the matrix. */
@@ -191,9 +188,9 @@ static enum status cut_bias(struct weight_part *p, size_t *n_bytes, struct loade
     int32_t before;
     bool vector = rule->rows == AX_ONE;
     uint64_t shape[1] = {
-        (uint64_t)(vector ? bias_size(mc, rule) : model_fused_rows(mc, id, &before))};
-    const struct stored_rows from =
-        vector ? stored_neighbours((size_t)rows.first) : share_rows(mc, id, rows.first, rows.n);
+        (uint64_t)(vector ? bias_size(mc, rule, layer) : model_fused_rows(mc, id, layer, &before))};
+    const struct stored_rows from = vector ? stored_neighbours((size_t)rows.first)
+                                           : share_rows(mc, id, layer, rows.first, rows.n);
     struct stored_tensor t;
     TRY(loader_tensor(ld, rule->bias, layer, 0, 1, shape, &t));
     size_t size = dtype_size(t.dtype);
@@ -242,7 +239,7 @@ static enum status flat_matrix(struct stored_tensor *t, struct loader *ld, enum 
                                int32_t layer)
 {
     const struct model_config *mc = loader_config(ld);
-    uint64_t n = (uint64_t)model_axis(mc, mc->arch->tensor[id].cols);
+    uint64_t n = (uint64_t)model_layer_axis(mc, mc->arch->tensor[id].cols, layer);
     uint64_t rows = id == TN_DELTA_NORM ? (uint64_t)mc->n_delta_k : n;
     uint64_t shape[2] = {rows, rows ? n / rows : 0};
     TRY(loader_tensor(ld, mc->arch->tensor[id].name, layer, 0, 2, shape, t));
@@ -258,8 +255,8 @@ enum status weight_tensor(struct stored_tensor *t, int32_t *first_row, struct lo
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     bool streams = id == TN_STREAM_IN || id == TN_STREAM_OUT;
     int32_t n_stack = streams ? mc->n_streams - 1 : mc->n_experts;
-    uint64_t shape[3] = {(uint64_t)n_stack, (uint64_t)model_fused_rows(mc, id, first_row),
-                         (uint64_t)model_axis(mc, rule->cols)};
+    uint64_t shape[3] = {(uint64_t)n_stack, (uint64_t)model_fused_rows(mc, id, layer, first_row),
+                         (uint64_t)model_layer_axis(mc, rule->cols, layer)};
     bool joined = (streams || rule->rows == AX_EXPERT_FFN || rule->cols == AX_EXPERT_FFN) &&
                   !strchr(rule->name, '@');
     if (is_transposed(rule->fused)) {
@@ -303,8 +300,8 @@ static enum status cut_mxfp4(struct weight_part *p, struct loader *ld, enum tens
     struct stored_tensor blocks, scales;
     char name[256];
     int32_t first;
-    size_t row_blocks = (size_t)model_axis(mc, rule->cols) / 32;
-    size_t n = (size_t)model_fused_rows(mc, id, &first) * row_blocks; /* of an expert */
+    size_t row_blocks = (size_t)model_layer_axis(mc, rule->cols, layer) / 32;
+    size_t n = (size_t)model_fused_rows(mc, id, layer, &first) * row_blocks; /* of an expert */
     uint64_t shape[4] = {(uint64_t)mc->n_experts, n / row_blocks, row_blocks, 16};
     snprintf(name, sizeof name, "%s_blocks", rule->name);
     TRY(loader_parts(ld, name, "U8", layer, 0, 4, shape, &blocks));
@@ -322,7 +319,7 @@ static enum status cut_derived(struct weight_part *p, size_t *n_bytes, struct lo
 {
     const struct model_config *mc = loader_config(ld);
     struct stored_tensor t;
-    int32_t before, all = model_fused_rows(mc, id, &before);
+    int32_t before, all = model_fused_rows(mc, id, layer, &before);
     const struct share_cut cut = transposed_cut(before, mc->arch->tensor[id].fused, rows, cols);
     p->rows = rows.n;
     if (mc->mxfp4) {
@@ -349,14 +346,14 @@ static enum status cut_expert_biases(struct weight_src *out, size_t *n_bytes, st
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[r->part[0]];
-    struct axis_range rows = axis_share(mc, sh, rule->rows);
+    struct axis_range rows = axis_share(mc, sh, rule->rows, layer);
     size_t each = (size_t)r->n_parts * (size_t)rows.n, n = (size_t)mc->n_experts * each;
     void *to = NULL;
     if (!copies->sizes_only)
         TRY(copies_take(copies, n * sizeof(float), &to));
     for (int32_t i = 0; i < r->n_parts; i++) {
         int32_t before;
-        uint64_t all = (uint64_t)model_fused_rows(mc, r->part[i], &before);
+        uint64_t all = (uint64_t)model_fused_rows(mc, r->part[i], layer, &before);
         uint64_t shape[2] = {(uint64_t)mc->n_experts, all};
         struct share_cut cut = transposed_cut(before, rule->fused, rows, (struct axis_range){0, 1});
         struct stored_tensor t;
@@ -385,7 +382,7 @@ static enum status cut_rel_bias(struct weight_src *out, size_t *n_bytes, struct 
 {
     const struct model_config *mc = loader_config(ld);
     const struct tensor_rule *rule = &mc->arch->tensor[TN_REL_BIAS];
-    struct axis_range heads = axis_share(mc, sh, rule->cols);
+    struct axis_range heads = axis_share(mc, sh, rule->cols, 0);
     size_t all = (size_t)model_axis(mc, rule->cols);
     uint64_t shape[2] = {REL_BUCKETS, all};
     struct stored_tensor t;
@@ -408,9 +405,10 @@ static enum status cut_packed(struct weight_part *p, size_t *n_bytes, struct loa
     struct ints m;
     struct fp4 f;
     int32_t before;
-    size_t all = (size_t)model_fused_rows(mc, id, &before), k = (size_t)model_axis(mc, rule->cols);
+    size_t all = (size_t)model_fused_rows(mc, id, layer, &before),
+           k = (size_t)model_layer_axis(mc, rule->cols, layer);
     size_t first = (size_t)cols.first, n = (size_t)cols.n;
-    const struct stored_rows from = share_rows(mc, id, rows.first, rows.n);
+    const struct stored_rows from = share_rows(mc, id, layer, rows.first, rows.n);
     p->rows = rows.n;
     if (mc->fp4 != FP4_NONE) {
         TRY(fp4_open(&f, ld, rule->name, layer, expert, all, k));
@@ -436,10 +434,10 @@ static enum status cut_matrix(struct weight_part *p, size_t *n_bytes, struct loa
     if (ints_stored(ld, name, layer, expert) || fp4_stored(ld, name, layer, expert))
         return cut_packed(p, n_bytes, ld, id, layer, expert, rows, cols, copies);
     TRY(weight_tensor(&t, &before, ld, id, layer, expert));
-    const struct stored_rows from = share_rows(loader_config(ld), id, rows.first, rows.n);
+    const struct stored_rows from = share_rows(loader_config(ld), id, layer, rows.first, rows.n);
     const struct unit u = unit_of(t.dtype);
     size_t first = (size_t)cols.first / u.elements;
-    size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, &before);
+    size_t all_rows = (size_t)model_fused_rows(loader_config(ld), id, layer, &before);
     p->row_bytes = t.n_bytes / all_rows; /* shape times type is the tensor's checked size */
     p->data = t.data + stored_row(&from, 0) * p->row_bytes + first * u.bytes;
     p->skip = (int32_t)((size_t)cols.first % u.elements);
@@ -464,7 +462,7 @@ static enum status cut_bias_vector(struct weight_src *out, size_t *n_bytes, stru
     const struct model_config *mc = loader_config(ld);
     struct weight_part *p = &out->part[0];
     out->vector = true;
-    out->cols = bias_size(mc, &mc->arch->tensor[id]);
+    out->cols = bias_size(mc, &mc->arch->tensor[id], layer);
     out->n_slices = 1;
     out->slice_end[0] = out->cols;
     TRY(cut_bias(p, n_bytes, ld, id, layer, (struct axis_range){0, out->cols}, copies));
@@ -506,11 +504,11 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     if (r->is_bias)
         return cut_bias_vector(out, n_bytes, ld, r->part[0], layer, copies);
 
-    struct axis_range cols = axis_share(mc, sh, first->cols);
+    struct axis_range cols = axis_share(mc, sh, first->cols, layer);
     out->vector = first->rows == AX_ONE;
     out->add = out->vector && mc->arch->norm_plus_one && less_one(id) ? 1.0f : 0.0f;
     out->cols = cols.n;
-    set_slices(out, mc, sh, first->cols);
+    set_slices(out, mc, sh, first->cols, layer);
     if (mc->inputs != INPUTS_FLOAT)
         TRY(input_rules(out, &(struct input_site){ld, sh, id, r->is_stack, layer, expert},
                         r->part));
@@ -520,7 +518,7 @@ static enum status cut(struct weight_src *out, size_t *n_bytes, struct loader *l
     for (int32_t i = 0; i < r->n_parts; i++) {
         enum tensor_id tn = r->part[i];
         const struct tensor_rule *rule = &mc->arch->tensor[tn];
-        struct axis_range rows = axis_share(mc, sh, rule->rows);
+        struct axis_range rows = axis_share(mc, sh, rule->rows, layer);
         TRY(cut_matrix(&out->part[i], n_bytes, ld, tn, layer, expert, rows, cols, copies));
         /* a bias along a cut axis belongs to the rows; one along D is added once, see W_O_BIAS */
         if (model_has_bias(mc, tn) && rule->rows != AX_HIDDEN && !out->vector && !r->is_stack)

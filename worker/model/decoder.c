@@ -271,7 +271,7 @@ static void set_layers(struct decoder *m)
             .round_latent = l->input[W_V_B].rule[0],
         };
         l->sparse = m->mc.sparse[i];
-        l->ffn = l->w[W_WIDE_DOWN] ? m->sh.wide.n : m->sh.ffn.n;
+        l->ffn = shard_ffn(&m->sh, &m->mc, i);
         set_delta(m, l, m->mc.delta[i]);
         l->moe = moe_facts(&m->mc, &m->sh);
         l->moe.act = m->act;

@@ -22,7 +22,7 @@ struct layer {
     struct moe_layer moe; /* of a layer with experts */
     bool sparse;          /* it is one */
     float scale;          /* factor on the residual stream behind it */
-    int32_t ffn;          /* columns of this rank's share of its dense feed-forward */
+    struct ffn_share ffn; /* of its dense feed-forward */
     bool
         is_delta; /* it is a gated delta net or Mamba-2 and has states in place of attention and KV */
     struct delta_layer delta;

@@ -31,23 +31,21 @@ static enum status cut_gates(struct decoder *m, const struct ffn_share *share, f
 static enum status dense_ffn(struct decoder *m, const struct layer *l, struct view in,
                              const struct scratch *s, struct view out)
 {
-    enum weight_id gate_up = l->w[W_WIDE_GATE_UP] ? W_WIDE_GATE_UP : W_GATE_UP;
-    enum weight_id down = l->w[W_WIDE_DOWN] ? W_WIDE_DOWN : W_DOWN;
-    struct view ffn = with_cols(s->ffn, l->ffn); /* [T, F] */
+    struct view ffn = with_cols(s->ffn, l->ffn.n); /* [T, F] */
     float cut = m->mc.gate_cut[l - m->layer];
     if (l->w[W_UP]) {
-        TRY(product(m, l, W_UP, in, s->mid)); /* [T, F] */
-        TRY(m->op->activate(m->be, m->act, s->mid, ffn));
+        struct view mid = with_cols(s->mid, l->ffn.n); /* [T, F] */
+        TRY(product(m, l, W_UP, in, mid));
+        TRY(m->op->activate(m->be, m->act, mid, ffn));
     } else {
-        struct view mid = with_cols(s->mid, 2 * l->ffn); /* [T, 2 F] */
-        TRY(product(m, l, gate_up, in, mid));
-        TRY(scale(m, columns(mid, 0, l->ffn), m->mc.factors.gate));
+        struct view mid = with_cols(s->mid, 2 * l->ffn.n); /* [T, 2 F] */
+        TRY(product(m, l, W_GATE_UP, in, mid));
+        TRY(scale(m, columns(mid, 0, l->ffn.n), m->mc.factors.gate));
         if (!isinf(cut))
-            TRY(cut_gates(m, l->w[W_WIDE_DOWN] ? &m->sh.wide : &m->sh.ffn, cut,
-                          columns(mid, 0, l->ffn), s));
+            TRY(cut_gates(m, &l->ffn, cut, columns(mid, 0, l->ffn.n), s));
         TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
-    return product(m, l, down, ffn, out);
+    return product(m, l, W_DOWN, ffn, out);
 }
 
 /* s->out: [T,D] summed over the ranks, from in [T,D].  Every rank has the whole router.  The shared

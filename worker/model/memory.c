@@ -172,8 +172,8 @@ static int32_t greater(int32_t a, int32_t b)
 
 int32_t peak_columns(const struct model_config *mc)
 {
-    static const enum axis cut[] = {AX_Q,        AX_VALUES,     AX_GLOBAL_Q,    AX_FFN,
-                                    AX_WIDE_FFN, AX_SHARED_FFN, AX_DELTA_VALUES};
+    static const enum axis cut[] = {AX_Q,   AX_VALUES,     AX_GLOBAL_Q,
+                                    AX_FFN, AX_SHARED_FFN, AX_DELTA_VALUES};
     int32_t all = 1;
     if (mc->inputs == INPUTS_FLOAT)
         return 0;
@@ -188,7 +188,7 @@ static bool take_rounded(size_t *at, struct scratch_layout *out, const struct mo
 {
     int32_t q = sh->n_q * greater(mc->d_head, greater(mc->global_d_head, mc->d_value));
     int32_t values = sh->delta.n_v * mc->d_delta_v, keys = sh->delta.n_k * mc->d_delta_k;
-    int32_t ffn = greater(greater(sh->ffn.n, sh->wide.n), sh->shared.n);
+    int32_t ffn = greater(sh->most_ffn, sh->shared.n);
     int32_t kv =
         greater(sh->n_kv * mc->d_head, sh->global.n * greater(mc->global_d_head, mc->d_head));
     int32_t in = greater(greater(mc->hidden, mc->q_rank), greater(q, greater(values, ffn)));
@@ -222,9 +222,8 @@ enum status scratch_plan(struct scratch_layout *out, const struct model_config *
                       : take(&attention, &out->qkv, T, q + 2 * kv)) &&
          take(&attention, &out->squares, T, mc->arch->wide_qk_norm ? mc->n_q + mc->n_kv : 0) &&
          take(&attention, &out->gate, T, model_has(mc, TN_Q_GATE) ? q : 0) &&
-         take_delta(&delta, out, mc, sh, T) &&
-         take(&ffn, &out->mid, T, 2 * greater(sh->ffn.n, sh->wide.n)) &&
-         take(&ffn, &out->ffn, T, greater(sh->ffn.n, sh->wide.n)) &&
+         take_delta(&delta, out, mc, sh, T) && take(&ffn, &out->mid, T, 2 * sh->most_ffn) &&
+         take(&ffn, &out->ffn, T, sh->most_ffn) &&
          take(&ffn, &out->stats, T, model_n_cut(mc) ? 3 * shard_all_slices(sh, cfg->world) : 0);
     size_t experts = at;
     ok = ok && take_experts(&experts, out, mc, sh, be, T) &&

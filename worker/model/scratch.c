@@ -8,7 +8,7 @@ struct view scratch_rows(const struct decoder *m, size_t off, int32_t rows, int3
 
 struct scratch scratch_of(const struct decoder *m, int32_t T, int32_t R)
 {
-    int32_t D = m->mc.hidden, F = m->sh.ffn.n, q = m->sh.n_q * m->mc.d_head;
+    int32_t D = m->mc.hidden, F = m->sh.most_ffn, q = m->sh.n_q * m->mc.d_head;
     int32_t kv = m->sh.n_kv * m->mc.d_head, r = m->mc.kv_rank;
     int32_t values = m->sh.delta.n_v * m->mc.d_delta_v;
     struct view ids = scratch_rows(m, m->at.ids, T, m->mc.top_k);

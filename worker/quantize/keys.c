@@ -262,22 +262,24 @@ static enum status put_experts(const struct arch_keys *a)
                : ST_OK;
 }
 
-/* Of layers that share keys and values, where they are wider, and of the others. */
+/* One width, or one for each layer. */
 static enum status put_ffn(const struct arch_keys *a)
 {
     const struct model_config *mc = a->mc;
     bool experts_alone = a->to->experts == EXPERTS_OPTION && model_n_sparse(mc);
     if (a->to->one_part)
         return keys_ffn_listed(a);
-    if (!mc->wide_ffn && !a->to->streams)
+    bool alike = true;
+    for (int32_t i = 0; i < mc->n_layers; i++)
+        alike = alike && !mc->layer_ffn[i];
+    if (alike && !a->to->streams)
         return mc->ffn || experts_alone
                    ? key_put_int(a, "feed_forward_length", experts_alone ? mc->expert_ffn : mc->ffn)
                    : ST_OK;
     TRY(gguf_begin_array(a->w, key_of(a, "feed_forward_length").text, GGUF_I32,
                          (size_t)mc->n_layers));
     for (int32_t i = 0; i < mc->n_layers; i++)
-        TRY(gguf_item_32(
-            a->w, (uint32_t)(model_kv_layer(mc, i) != i && mc->wide_ffn ? mc->wide_ffn : mc->ffn)));
+        TRY(gguf_item_32(a->w, (uint32_t)model_layer_axis(mc, AX_FFN, i)));
     return ST_OK;
 }
 

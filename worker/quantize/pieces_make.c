@@ -132,11 +132,11 @@ static struct piece_heads heads_along(const struct source *s, enum axis ax)
 }
 
 /* Rows of id in the file. */
-static int32_t rows_of(const struct source *s, enum tensor_id id, bool whole)
+static int32_t rows_of(const struct source *s, enum tensor_id id, int32_t layer, bool whole)
 {
     int32_t first;
-    return whole ? model_fused_rows(s->mc, id, &first)
-                 : model_axis(s->mc, s->mc->arch->tensor[id].rows);
+    return whole ? model_fused_rows(s->mc, id, layer, &first)
+                 : model_layer_axis(s->mc, s->mc->arch->tensor[id].rows, layer);
 }
 
 /* Rows, or elements of a vector, of which the last are value heads. */
@@ -147,14 +147,16 @@ struct span {
     float factor;
 };
 
-static struct span span_of(const struct source *s, enum tensor_id id, bool whole)
+static struct span span_of(const struct source *s, enum tensor_id id, int32_t layer, bool whole)
 {
     const struct tensor_rule *rule = &s->mc->arch->tensor[id];
     bool vector = rule->rows == AX_ONE, pairs = rule->fused == TRANSPOSED_PAIRS;
-    size_t n = vector ? (size_t)model_axis(s->mc, rule->cols) : (size_t)rows_of(s, id, whole);
+    size_t n = vector ? (size_t)model_layer_axis(s->mc, rule->cols, layer)
+                      : (size_t)rows_of(s, id, layer, whole);
     return (struct span){.n = n,
-                         .from = vector || whole || pairs ? stored_neighbours(0)
-                                                          : share_rows(s->mc, id, 0, (int32_t)n),
+                         .from = vector || whole || pairs
+                                     ? stored_neighbours(0)
+                                     : share_rows(s->mc, id, layer, 0, (int32_t)n),
                          .heads = heads_along(s, vector ? rule->cols : rule->rows),
                          .factor = factor_of(s, id)};
 }
@@ -229,8 +231,8 @@ static enum status source_tensor(struct stored_tensor *t, const struct source *s
 {
     int32_t first;
     const struct tensor_rule *rule = &s->mc->arch->tensor[id];
-    const uint64_t shape[3] = {(uint64_t)model_fused_rows(s->mc, id, &first), 1,
-                               (uint64_t)model_axis(s->mc, rule->cols)};
+    const uint64_t shape[3] = {(uint64_t)model_fused_rows(s->mc, id, layer, &first), 1,
+                               (uint64_t)model_layer_axis(s->mc, rule->cols, layer)};
     return id == TN_DELTA_CONV ? loader_tensor(s->ld, rule->name, layer, 0, 3, shape, t)
                                : weight_tensor(t, &first, s->ld, id, layer, expert);
 }
@@ -240,19 +242,20 @@ static enum status add_matrix(const struct source *s, const struct group *g, int
     const struct model_config *mc = s->mc;
     const struct tensor_rule *rule = &mc->arch->tensor[g->id[0]];
     int32_t stack = stack_of(mc, g->id[0]), n_stack = stack ? stack : 1, n_dims = stack ? 3 : 2;
-    uint64_t shape[3] = {(uint64_t)n_stack, 0, (uint64_t)model_axis(mc, rule->cols)}, row = 0;
+    uint64_t shape[3] = {(uint64_t)n_stack, 0, (uint64_t)model_layer_axis(mc, rule->cols, layer)},
+             row = 0;
     int32_t n = g->whole ? 1 : g->n; /* of a whole one the first has all rows */
     struct piece *p = NULL;
     struct stored_tensor t;
     char name[128];
     for (int32_t i = 0; i < n; i++)
-        shape[1] += (uint64_t)rows_of(s, g->id[i], g->whole);
+        shape[1] += (uint64_t)rows_of(s, g->id[i], layer, g->whole);
     if (g->id[0] == TN_INPUT_EMBED)
         shape[1] = (uint64_t)mc->vocab;
     fill_name(name, sizeof name, s->to->tensor[g->id[0]].name, layer);
     for (int32_t e = 0; e < n_stack; e++) {
         for (int32_t i = 0; i < n; i++) {
-            const struct span span = span_of(s, g->id[i], g->whole);
+            const struct span span = span_of(s, g->id[i], layer, g->whole);
             TRY(source_tensor(&t, s, g->id[i], layer, e));
             if (!p)
                 TRY(pieces_begin(&p, s->ps, name, &t, n_dims, shape + 3 - n_dims, s->c));
@@ -288,7 +291,7 @@ static int32_t vector_shape(const struct source *s, enum tensor_id id, uint64_t 
 
 static enum status add_vector(const struct source *s, enum tensor_id id, int32_t layer)
 {
-    const struct span span = span_of(s, id, false);
+    const struct span span = span_of(s, id, layer, false);
     uint64_t shape[2], row = 0;
     int32_t n_dims = vector_shape(s, id, span.n, shape);
     struct stored_tensor t;
@@ -311,8 +314,8 @@ static enum status add_each_head(const struct source *s, enum tensor_id id, int3
 {
     const struct model_config *mc = s->mc;
     const struct tensor_rule *rule = &mc->arch->tensor[id];
-    uint64_t shape[3] = {(uint64_t)mc->n_q, (uint64_t)model_axis(mc, rule->rows),
-                         (uint64_t)model_axis(mc, rule->cols)};
+    uint64_t shape[3] = {(uint64_t)mc->n_q, (uint64_t)model_layer_axis(mc, rule->rows, layer),
+                         (uint64_t)model_layer_axis(mc, rule->cols, layer)};
     struct stored_tensor t;
     struct piece *p;
     char name[128];
@@ -341,11 +344,11 @@ static enum status add_mxfp4(const struct source *s, enum tensor_id id, int32_t 
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     const size_t experts = (size_t)mc->n_experts, block = 16; /* bytes without the scale */
     int32_t first;
-    size_t all = (size_t)model_fused_rows(mc, id, &first);
-    size_t row_blocks = (size_t)model_axis(mc, rule->cols) / 32;
+    size_t all = (size_t)model_fused_rows(mc, id, layer, &first);
+    size_t row_blocks = (size_t)model_layer_axis(mc, rule->cols, layer) / 32;
     uint64_t stored[4] = {experts, all, row_blocks, block};
-    uint64_t shape[3] = {experts, (uint64_t)model_axis(mc, rule->rows),
-                         (uint64_t)model_axis(mc, rule->cols)};
+    uint64_t shape[3] = {experts, (uint64_t)model_layer_axis(mc, rule->rows, layer),
+                         (uint64_t)model_layer_axis(mc, rule->cols, layer)};
     struct stored_tensor blocks, scales;
     struct piece *p;
     char name[256];
@@ -378,9 +381,10 @@ static enum status add_expert_bias(const struct source *s, enum tensor_id id, in
     const struct model_config *mc = s->mc;
     const struct tensor_rule *rule = &mc->arch->tensor[id];
     int32_t first;
-    uint64_t all = (uint64_t)model_fused_rows(mc, id, &first);
+    uint64_t all = (uint64_t)model_fused_rows(mc, id, layer, &first);
     uint64_t stored[2] = {(uint64_t)mc->n_experts, all};
-    uint64_t shape[2] = {(uint64_t)mc->n_experts, (uint64_t)model_axis(mc, rule->rows)};
+    uint64_t shape[2] = {(uint64_t)mc->n_experts,
+                         (uint64_t)model_layer_axis(mc, rule->rows, layer)};
     struct stored_tensor t;
     struct piece *p;
     char name[128];
@@ -398,7 +402,7 @@ static enum status add_norm_bias(const struct source *s, enum tensor_id id, int3
                                  const char *name)
 {
     const struct tensor_rule *rule = &s->mc->arch->tensor[id];
-    uint64_t n[1] = {(uint64_t)model_axis(s->mc, rule->cols)};
+    uint64_t n[1] = {(uint64_t)model_layer_axis(s->mc, rule->cols, layer)};
     struct stored_tensor t;
     struct piece *p;
     TRY(loader_tensor(s->ld, rule->bias, layer, 0, 1, n, &t));
@@ -424,11 +428,11 @@ static enum status add_bias(const struct source *s, const struct group *g, int32
     if (rule->rows == AX_ONE)
         return add_norm_bias(s, g->id[0], layer, name);
     for (int32_t i = 0; i < n_parts; i++)
-        n[0] += (uint64_t)rows_of(s, g->id[i], g->whole);
+        n[0] += (uint64_t)rows_of(s, g->id[i], layer, g->whole);
     for (int32_t i = 0; i < n_parts; i++) {
         int32_t first;
-        const struct span span = span_of(s, g->id[i], g->whole);
-        uint64_t all[1] = {(uint64_t)model_fused_rows(mc, g->id[i], &first)};
+        const struct span span = span_of(s, g->id[i], layer, g->whole);
+        uint64_t all[1] = {(uint64_t)model_fused_rows(mc, g->id[i], layer, &first)};
         TRY(loader_tensor(s->ld, mc->arch->tensor[g->id[i]].bias, layer, 0, 1, all, &t));
         if (!p) {
             TRY(pieces_begin(&p, s->ps, name, &t, 1, n, s->c));
