@@ -28,7 +28,7 @@ def run(only, least):
 
 @tap.case
 def fixtures_of_transformers():
-    run("golden", 55)
+    run("golden", 71)
 
 
 @tap.case
