@@ -51,8 +51,10 @@ static bool runs(const struct op_case *c)
 {
     if (metal_lacks(c) || !wanted(c->op->name) || (repeats(c) && !everything()))
         return false;
-    bool both_sides = c->op == &op_attention_full && c->window > 0; /* which few rows do not show */
-    return c->rows <= (both_sides ? 300 : everything() ? 200 : 50);
+    /* Cheap ones, and a window on both sides, which few rows do not show. */
+    bool many = c->op == &op_known_ids || c->op == &op_take_tokens ||
+                (c->op == &op_attention_full && c->window > 0);
+    return c->rows <= (many ? 300 : everything() ? 200 : 50);
 }
 
 Test(ops_metal, agrees_with_double_precision)
