@@ -32,7 +32,9 @@
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \
     X(moe_group)                                                                                   \
+    X(moe_act)                                                                                     \
     X(moe_sum)                                                                                     \
+    X(moe_bias)                                                                                    \
     X(add_rms_norm)                                                                                \
     X(layer_norm)                                                                                  \
     X(act_mul)                                                                                     \
@@ -43,7 +45,20 @@
     X(add_bias)                                                                                    \
     X(add)                                                                                         \
     X(gather)                                                                                      \
+    X(head_squares)                                                                                \
+    X(wide_norm)                                                                                   \
+    X(gated_norm)                                                                                  \
+    X(predict_streams)                                                                             \
+    X(correct_streams)                                                                             \
+    X(match_rms)                                                                                   \
+    X(known_ids)                                                                                   \
+    X(slice_stats)                                                                                 \
+    X(cut_gates)                                                                                   \
+    X(delta_conv)                                                                                  \
+    X(delta_unit)                                                                                  \
+    X(delta_rule)                                                                                  \
     X(qkv_to_cache)                                                                                \
+    X(latent_to_cache)                                                                             \
     X(attention_f32)                                                                               \
     X(attention_f16)                                                                               \
     X(attention_bf16)                                                                              \
@@ -62,9 +77,15 @@ enum {
     METAL_LINEAR_TOKENS = 8,  /* of a group of linear: rows of x */
     METAL_TOPK_THREADS = 256, /* of a group of topk_chunk and topk_join */
     METAL_CHUNK = 2048,       /* columns of a chunk of topk: 16 KiB of keys */
-    METAL_MAX_HEAD = 512,     /* largest d_head */
-    METAL_MAX_SLICES = 8,     /* N_SLICES of backend.h */
-    METAL_MAX_EXPERTS = 512,  /* MOE_MAX_EXPERTS of backend.h */
+    METAL_HEAD_SIMDS = 8,     /* of a group of an op over heads: a head each */
+    METAL_DELTA_THREADS = 128, /* of a group of delta_conv and delta_rule: columns */
+    METAL_MAX_HEAD = 512,      /* largest d_head, and d_value of latent attention */
+    METAL_MAX_LATENT = 576,    /* largest d_head of latent attention */
+    METAL_REL_REACH = 128,     /* REL_REACH of backend.h */
+    METAL_MAX_STREAMS = 8,     /* STREAMS_MAX of backend.h */
+    METAL_MAX_TAPS = 16,       /* DELTA_MAX_TAPS of backend.h */
+    METAL_MAX_SLICES = 8,      /* N_SLICES of backend.h */
+    METAL_MAX_EXPERTS = 512,   /* MOE_MAX_EXPERTS of backend.h */
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
 };
 
@@ -126,13 +147,27 @@ struct metal_experts_args {
     int32_t n_slices, slice_end[METAL_MAX_SLICES];
 };
 
+/* Between gate and up, beside each other in a row of mid, and down. */
+struct metal_act_args {
+    int32_t ffn, mid_stride, top_k, id_stride, weight_stride;
+    int32_t act; /* enum metal_act */
+    int32_t up_alone, has_bias, weigh_input;
+    float glu_limit, glu_alpha; /* glu_limit 0: act */
+};
+
 struct metal_sum_args {
     int32_t n, n_slices, top_k, weight_stride, out_stride;
+    int32_t weighs; /* else every weight is 1 */
+};
+
+struct metal_moe_bias_args {
+    int32_t n, top_k, id_stride, weight_stride, out_stride;
 };
 
 struct metal_route_args {
     int32_t n_experts, top_k, logit_stride, id_stride, weight_stride;
-    int32_t renormalise;
+    int32_t renormalise, sigmoid, has_bias, has_expert_scale;
+    int32_t n_groups, top_groups; /* n_groups 1: none */
     float scale;
 };
 
@@ -150,17 +185,59 @@ struct metal_rows_args {
     float factor; /* scale, add; soft_cap: the cap */
 };
 
+/* n heads of d of each row; other_stride: of the squares or the gates. */
+struct metal_heads_args {
+    int32_t n, d, x_stride, other_stride;
+    int32_t group, first; /* wide_norm */
+    float eps;
+};
+
+/* n streams of d of each row; i: the active one. */
+struct metal_streams_args {
+    int32_t n, d, i, x_stride, coef_stride, active_stride;
+    int32_t has_weight;
+};
+
+struct metal_match_args {
+    int32_t d, x_stride, like_stride;
+};
+
+struct metal_known_args {
+    int32_t n_tokens, n, id_stride, out_stride;
+};
+
+struct metal_stats_args {
+    int32_t x_stride, out_stride;
+    int32_t slice_end[METAL_MAX_SLICES];
+};
+
+struct metal_cut_args {
+    int32_t n, n_slices, x_stride, stats_stride;
+    float factor;
+};
+
+struct metal_delta_args {
+    int32_t n_k, n_v, d_k, d_v, v_per_k, v_offset, taps, channels;
+    int32_t qkv_stride, ba_stride, out_stride, past_stride, rule_stride;
+    int32_t has_bias, has_skip;
+    float dt_min, dt_max;
+};
+
 struct metal_qkv_args {
     int32_t n_q, n_kv, d, rot_dim;
     int32_t qkv_stride, q_stride;
     int32_t kv_type; /* enum metal_type */
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
+    int32_t qk_unit, v_norm, v_is_k;
+    int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */
     float eps;
 };
 
 struct metal_attention_args {
-    int32_t n_q, n_kv, d, q_per_kv, q_offset, window;
+    int32_t n_q, n_kv, d, d_value, q_per_kv, q_offset, window, chunk;
     int32_t q_stride, out_stride, table_stride, block_len, n_seqs;
+    int32_t k_row, v_row; /* elements of a row of each cache */
+    int32_t full, has_sinks, has_rel_bias;
     float scale, cap;
 };
 

@@ -224,8 +224,12 @@ size_t metal_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t
 enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                           struct view ids, struct view weights, struct view scratch,
                           struct view out);
+enum status metal_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
+                           struct view weights, struct view out);
 
 /* ops_rows.c */
+/* The activation as kernels name it: enum metal_act. */
+int32_t metal_act_of(enum act act);
 enum status metal_add_rms_norm(struct backend *be, struct view resid, struct view x,
                                const struct weight *x_bias, const struct weight *w, float eps,
                                struct view out);
@@ -240,7 +244,34 @@ enum status metal_add_bias(struct backend *be, struct view x, const struct weigh
 enum status metal_add(struct backend *be, struct view dst, struct view src, float scale);
 enum status metal_gather(struct backend *be, struct view x, struct view row, struct view out);
 
+/* ops_gates.c */
+enum status metal_head_squares(struct backend *be, struct view x, struct view out);
+enum status metal_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
+                            int32_t group, int32_t first, const struct weight *w, float eps);
+enum status metal_gated_norm(struct backend *be, struct view x, const struct weight *w, float eps,
+                             struct view gate);
+enum status metal_predict_streams(struct backend *be, struct view x, struct view coef);
+enum status metal_correct_streams(struct backend *be, struct view x, struct view coef, int32_t i,
+                                  const struct weight *w, struct view active);
+enum status metal_match_rms(struct backend *be, struct view x, struct view like);
+enum status metal_known_ids(struct backend *be, struct view ids, int32_t n, struct view out);
+enum status metal_slice_stats(struct backend *be, struct view x, int32_t n_slices,
+                              const int32_t *slice_end, struct view out);
+enum status metal_cut_gates(struct backend *be, struct view x, struct view stats, float factor);
+
+/* ops_delta.c */
+enum status metal_delta_conv(struct backend *be, const struct delta_layer *dl,
+                             const struct step_dev *st, struct view qkv, struct delta_state s);
+enum status metal_delta_rule(struct backend *be, const struct delta_layer *dl,
+                             const struct step_dev *st, struct view qkv, struct view ba,
+                             struct delta_state s, struct view out);
+
 /* ops_attention.c */
+enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *al,
+                                  const struct step_dev *st, struct view latent,
+                                  struct view q_heads, struct kv_layer kv, struct view q);
+enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                               struct view out);
 enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                struct view q);

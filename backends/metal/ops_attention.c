@@ -1,4 +1,5 @@
-/* Enqueueing of the KV cache's writes and of attention: shaders/attention.metal. */
+/* Enqueueing of the KV cache's writes, of attention and of latent attention's products:
+ * shaders/attention.metal. */
 #include "backends/metal/metal_backend.h"
 
 static enum metal_type kv_type(enum dtype t)
@@ -24,14 +25,35 @@ static struct metal_bound bound_or(struct view v, struct metal_bound other)
     return v.buf ? bound_f32(v) : other;
 }
 
+/* What both kernels that fill the cache take. */
+static struct metal_qkv_args qkv_args(const struct attn_layer *al, struct kv_layer kv,
+                                      struct view from, struct view q)
+{
+    return (struct metal_qkv_args){.n_q = al->n_q,
+                                   .n_kv = al->n_kv,
+                                   .d = al->d_head,
+                                   .rot_dim = al->rot_dim,
+                                   .qkv_stride = from.stride,
+                                   .q_stride = q.stride,
+                                   .kv_type = (int32_t)kv_type(kv.k.dtype),
+                                   .interleaved = al->rope_interleaved,
+                                   .has_q_norm = al->q_norm != NULL,
+                                   .has_k_norm = al->k_norm != NULL,
+                                   .has_q_scale = al->q_scale.buf != NULL,
+                                   .qk_unit = al->qk_unit,
+                                   .v_norm = al->v_norm,
+                                   .v_is_k = al->v_is_k,
+                                   .eps = al->eps};
+}
+
 enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                struct view q)
 {
     assert(kv.k.stride == kv.k.cols && kv.v.stride == kv.v.cols && kv.k.dtype == kv.v.dtype);
-    assert(al->d_head <= METAL_MAX_HEAD && al->d_value == 0 && !al->v_norm && !al->v_is_k &&
-           !al->q_alone);
-    int32_t heads = al->n_q + 2 * al->n_kv;
+    assert(al->d_head <= METAL_MAX_HEAD && al->d_value == 0 && qkv.cols == attn_qkv_cols(al));
+    assert(!al->qk_unit || (!al->q_norm && !al->k_norm));
+    int32_t heads = al->n_q + (al->q_alone ? 0 : 2 * al->n_kv);
     if (st->n_tokens == 0 || heads == 0)
         return ST_OK;
     struct metal_bound in = bound_f32(qkv), k = bound_any(kv.k), to = bound_f32(q);
@@ -48,21 +70,75 @@ enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                         bound_or(kv.k_scale, k),
                                         bound_or(kv.v_scale, k),
                                         to};
-    const struct metal_qkv_args args = {.n_q = al->n_q,
-                                        .n_kv = al->n_kv,
-                                        .d = al->d_head,
-                                        .rot_dim = al->rot_dim,
-                                        .qkv_stride = qkv.stride,
-                                        .q_stride = q.stride,
-                                        .kv_type = (int32_t)kv_type(kv.k.dtype),
-                                        .interleaved = al->rope_interleaved,
-                                        .has_q_norm = al->q_norm != NULL,
-                                        .has_k_norm = al->k_norm != NULL,
-                                        .has_q_scale = al->q_scale.buf != NULL,
-                                        .eps = al->eps};
+    const struct metal_qkv_args args = qkv_args(al, kv, qkv, q);
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)heads, 1};
     return METAL_DISPATCH(be, KERNEL_qkv_to_cache, args, bound, groups, 32, 0);
 }
+
+/* The sizes that kernels have threadgroup memory for. */
+static enum status check_latent(const struct attn_layer *al)
+{
+    if (al->d_head > METAL_MAX_LATENT || al->d_value > METAL_MAX_HEAD)
+        FAIL(ST_UNSUPPORTED, "latents of %d + %d elements: the Metal backend takes up to %d + %d",
+             al->d_value, al->d_head - al->d_value, METAL_MAX_HEAD,
+             METAL_MAX_LATENT - METAL_MAX_HEAD);
+    return ST_OK;
+}
+
+enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *al,
+                                  const struct step_dev *st, struct view latent,
+                                  struct view q_heads, struct kv_layer kv, struct view q)
+{
+    assert(al->n_q > 0 && al->n_kv == 1 && al->d_value + al->rot_dim == al->d_head && al->k_norm);
+    assert(latent.cols == al->d_head && q.cols == al->n_q * al->d_head && !al->q_scale.buf);
+    assert(q_heads.cols % al->n_q == 0 && q_heads.cols / al->n_q >= al->rot_dim);
+    assert(kv.k.stride == kv.k.cols && al->round_latent.grid == GRID_NONE);
+    TRY(check_latent(al));
+    if (st->n_tokens == 0)
+        return ST_OK;
+    struct metal_bound in = bound_f32(latent), k = bound_any(kv.k);
+    const struct metal_bound bound[] = {in,
+                                        bound_f32(q_heads),
+                                        bound_vector(al->k_norm, in),
+                                        bound_or(al->cos, in),
+                                        bound_or(al->sin, in),
+                                        bound_i32(st->pos),
+                                        bound_i32(st->slot),
+                                        k,
+                                        bound_or(kv.k_scale, k),
+                                        bound_f32(q)};
+    struct metal_qkv_args args = qkv_args(al, kv, latent, q);
+    args.head = q_heads.cols / al->n_q;
+    args.head_stride = q_heads.stride;
+    struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q + 1, 1};
+    return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
+}
+
+static struct view columns_from(struct view v, int32_t first, int32_t n)
+{
+    v.off += (size_t)first * dtype_size(v.dtype);
+    v.cols = n;
+    return v;
+}
+
+/* A dispatch for each head and part. */
+enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                               struct view out)
+{
+    int32_t n = w->n_stacked, a = x.cols / n, b = out.cols / n;
+    assert(n > 0 && w->n_slices == 1 && x.rows == out.rows && !w->bias);
+    assert(x.cols % n == 0 && a >= w->k && out.cols % n == 0 && b >= w->n);
+    for (int32_t h = 0; h < n; h++) {
+        struct weight one = *w;
+        one.n_stacked = 0;
+        for (int i = 0; i < one.n_parts; i++)
+            one.part[i].at += (size_t)h * w->step;
+        TRY(metal_linear(be, &one, columns_from(x, h * a, w->k), columns_from(out, h * b, w->n)));
+    }
+    return ST_OK;
+}
+
+static_assert((int)METAL_REL_REACH == (int)REL_REACH, "distances of the kernel and of the table");
 
 static enum metal_kernel attention_kernel(enum metal_type t)
 {
@@ -84,7 +160,11 @@ enum status metal_attention(struct backend *be, const struct attn_layer *al,
                             const struct step_dev *st, struct view q, struct kv_layer kv,
                             struct view out)
 {
-    assert(al->d_head <= METAL_MAX_HEAD && al->d_value == 0 && !al->sinks);
+    assert(!al->chunk || (!al->window && !al->full));
+    assert(al->d_head <= (al->d_value ? METAL_MAX_LATENT : METAL_MAX_HEAD) &&
+           al->d_value <= METAL_MAX_HEAD);
+    assert(!al->sinks || al->sinks->k == al->n_q);
+    assert(!al->rel_bias || al->rel_bias->k == al->n_q * REL_COLS);
     if (st->n_tokens == 0 || al->n_q == 0)
         return ST_OK;
     struct metal_bound k = bound_any(kv.k), in = bound_f32(q);
@@ -95,23 +175,33 @@ enum status metal_attention(struct backend *be, const struct attn_layer *al,
                                         bound_or(kv.v_scale, in),
                                         bound_i32(st->pos),
                                         bound_i32(st->q_start),
+                                        bound_i32(st->kv_len),
                                         bound_i32(st->block_table),
+                                        bound_vector(al->sinks, in),
+                                        bound_vector(al->rel_bias, in),
                                         bound_f32(out)};
     const struct metal_attention_args args = {.n_q = al->n_q,
                                               .n_kv = al->n_kv,
                                               .d = al->d_head,
+                                              .d_value = attn_d_value(al),
                                               .q_per_kv = al->q_per_kv,
                                               .q_offset = al->q_offset,
                                               .window = al->window,
+                                              .chunk = al->chunk,
                                               .q_stride = q.stride,
                                               .out_stride = out.stride,
                                               .table_stride = st->block_table.stride,
                                               .block_len = st->block_len,
                                               .n_seqs = st->n_seqs,
+                                              .k_row = kv.k.stride,
+                                              .v_row = kv.v.stride,
+                                              .full = al->full,
+                                              .has_sinks = al->sinks != NULL,
+                                              .has_rel_bias = al->rel_bias != NULL,
                                               .scale = al->scale,
                                               .cap = al->cap};
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q, 1};
     uint64_t work = (uint64_t)st->n_tokens * (uint64_t)al->n_q * (uint64_t)st->max_kv *
-                    (uint64_t)al->d_head * 2;
+                    (uint64_t)(al->d_head + attn_d_value(al));
     return METAL_DISPATCH(be, attention_kernel(kv_type(kv.k.dtype)), args, bound, groups, 32, work);
 }

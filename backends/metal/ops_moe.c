@@ -1,6 +1,7 @@
 /* Mixtures of experts: shaders/moe.metal.  For a chunk of tokens:
  *   1. the pairs (token, expert) are sorted by expert;
- *   2. gate and up of each pair, then the activation in place, by place: mid [P, 2F];
+ *   2. gate and up of each pair, then in place what is between them and down, by place: mid [P, 2F],
+ *      without gates [P, F];
  *   3. for as many columns at a time as there is room for, each slice's product of each pair with
  *      down, then a token's experts and the slices are added.
  * The dispatches depend on T alone, and which tokens share a chunk changes no bit. */
@@ -33,6 +34,11 @@ static int32_t chunk_of(const struct moe_layer *ml, int32_t n_tokens)
     return n_tokens < most ? n_tokens : most;
 }
 
+static int32_t mid_cols(const struct moe_layer *ml)
+{
+    return ml->up_alone ? ml->ffn : 2 * ml->ffn;
+}
+
 static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
 {
     size_t E = (size_t)ml->n_experts, pairs = (size_t)n_tokens * (size_t)ml->top_k;
@@ -44,7 +50,7 @@ static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
     r.first_tile = take(&r.total, (E + 1) * sizeof(int32_t));
     r.pair = take(&r.total, pairs * sizeof(int32_t));
     r.place = take(&r.total, pairs * sizeof(int32_t));
-    r.mid = take(&r.total, pairs * 2 * (size_t)ml->ffn * sizeof(float));
+    r.mid = take(&r.total, pairs * (size_t)mid_cols(ml) * sizeof(float));
     r.sums = take(&r.total, cols * column);
     r.sum_cols = (int32_t)cols;
     return r;
@@ -61,18 +67,27 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
 {
     assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
     assert(ml->n_experts <= METAL_MAX_EXPERTS && ml->top_k <= MOE_MAX_TOP_K);
-    assert(!ml->sigmoid && ml->n_groups <= 1 && !ml->route_bias && !ml->expert_scale);
+    assert((!ml->route_bias || ml->sigmoid) && (!ml->expert_scale || !ml->sigmoid));
+    assert(ml->n_groups <= 1 || ml->n_experts % ml->n_groups == 0);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
     assert(ids.rows == logits.rows && weights.rows == logits.rows);
     if (logits.rows == 0)
         return ST_OK;
-    const struct metal_bound bound[] = {bound_f32(logits), bound_i32(ids), bound_f32(weights)};
+    struct metal_bound in = bound_f32(logits);
+    const struct metal_bound bound[] = {in, bound_vector(ml->route_bias, in),
+                                        bound_vector(ml->expert_scale, in), bound_i32(ids),
+                                        bound_f32(weights)};
     const struct metal_route_args args = {.n_experts = ml->n_experts,
                                           .top_k = ml->top_k,
                                           .logit_stride = logits.stride,
                                           .id_stride = ids.stride,
                                           .weight_stride = weights.stride,
                                           .renormalise = ml->renormalise,
+                                          .sigmoid = ml->sigmoid,
+                                          .has_bias = ml->route_bias != NULL,
+                                          .has_expert_scale = ml->expert_scale != NULL,
+                                          .n_groups = ml->n_groups > 1 ? ml->n_groups : 1,
+                                          .top_groups = ml->top_groups,
                                           .scale = ml->scale};
     return METAL_DISPATCH(be, KERNEL_moe_route, args, bound,
                           ((struct mtl_size){(unsigned long)logits.rows, 1, 1}), 32, 0);
@@ -154,12 +169,33 @@ static int32_t rows_at_once(const struct chunk *c, const struct weight *w)
                                      : (int32_t)most;
 }
 
+static enum status activate(struct backend *be, const struct chunk *c)
+{
+    const struct moe_layer *ml = c->ml;
+    struct metal_bound mid = in_room(c, c->room.mid);
+    const struct metal_bound bound[] = {in_room(c, c->room.pair), c->ids, c->weights,
+                                        bound_vector(ml->gate_up_bias, mid), mid};
+    const struct metal_act_args args = {.ffn = ml->ffn,
+                                        .mid_stride = mid_cols(ml),
+                                        .top_k = ml->top_k,
+                                        .id_stride = c->id_stride,
+                                        .weight_stride = c->weight_stride,
+                                        .act = metal_act_of(ml->act),
+                                        .up_alone = ml->up_alone,
+                                        .has_bias = ml->gate_up_bias != NULL,
+                                        .weigh_input = ml->weigh_input,
+                                        .glu_limit = ml->glu_limit,
+                                        .glu_alpha = ml->glu_alpha};
+    struct mtl_size groups = {(unsigned long)n_pairs(c), groups_for(ml->ffn, METAL_STRIP), 1};
+    return METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0);
+}
+
 static enum status gate_up(struct backend *be, const struct chunk *c)
 {
     const struct weight *w = c->ml->gate_up;
-    int32_t most = rows_at_once(c, w), F = c->ml->ffn;
+    int32_t most = rows_at_once(c, w);
     const struct metal_experts_args args = {
-        .x_stride = c->x_stride, .by_token = 1, .out_stride = 2 * F};
+        .x_stride = c->x_stride, .by_token = 1, .out_stride = mid_cols(c->ml)};
     for (int i = 0; i < w->n_parts; i++) {
         const struct metal_part *p = &w->part[i];
         for (int32_t r = 0, n; r < p->rows; r += n) {
@@ -168,15 +204,7 @@ static enum status gate_up(struct backend *be, const struct chunk *c)
             TRY(products(be, c, w, p, r, n, c->x, in_room(c, c->room.mid + col), args));
         }
     }
-    struct view mid = {.buf = (struct buf *)c->scratch.buf,
-                       .off = c->scratch.off + c->room.mid,
-                       .rows = n_pairs(c),
-                       .cols = 2 * F,
-                       .stride = 2 * F,
-                       .dtype = DT_F32};
-    struct view hidden = mid;
-    hidden.cols = F;
-    return metal_act_mul(be, c->ml->act, mid, hidden);
+    return activate(be, c);
 }
 
 /* Columns [first, first + n) of out: rows of down. */
@@ -185,7 +213,7 @@ static enum status down(struct backend *be, const struct chunk *c, int32_t first
     const struct weight *w = c->ml->down;
     int32_t most = rows_at_once(c, w);
     const struct metal_experts_args args = {
-        .x_stride = 2 * c->ml->ffn, .out_stride = n, .by_slice = 1};
+        .x_stride = mid_cols(c->ml), .out_stride = n, .by_slice = 1};
     for (int32_t r = 0, m; r < n; r += m) {
         m = n - r < most ? n - r : most;
         struct metal_bound to = in_room(c, c->room.sums + (size_t)r * sizeof(float));
@@ -199,7 +227,8 @@ static enum status down(struct backend *be, const struct chunk *c, int32_t first
                                        .n_slices = w->n_slices,
                                        .top_k = c->ml->top_k,
                                        .weight_stride = c->weight_stride,
-                                       .out_stride = c->out_stride};
+                                       .out_stride = c->out_stride,
+                                       .weighs = !c->ml->weigh_input};
     struct mtl_size groups = {(unsigned long)c->n_tokens, groups_for(n, METAL_STRIP), 1};
     return METAL_DISPATCH(be, KERNEL_moe_sum, sum, bound, groups, METAL_STRIP, 0);
 }
@@ -215,11 +244,13 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
                           struct view out)
 {
     assert(ml->gate_up->n_stacked == ml->n_experts && ml->down->n_stacked == ml->n_experts);
-    assert(ml->gate_up->n == 2 * ml->ffn && ml->gate_up->k == ml->hidden && x.cols == ml->hidden);
+    assert(ml->gate_up->n == mid_cols(ml) && ml->gate_up->k == ml->hidden && x.cols == ml->hidden);
     assert(ml->down->n == ml->hidden && ml->down->k == ml->ffn && ml->down->n_parts == 1);
     assert(ids.rows == x.rows && weights.rows == x.rows && out.rows == x.rows);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && out.cols == ml->hidden);
-    assert(!ml->gate_up_bias && !ml->down_bias && ml->glu_limit <= 0.0f);
+    assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
+    assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit <= 0.0f && !ml->weigh_input));
+    assert(ml->round_hidden.grid == GRID_NONE);
     int32_t most = chunk_of(ml, x.rows);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < most ? x.rows - t : most;
@@ -244,4 +275,23 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
         }
     }
     return ST_OK;
+}
+
+enum status metal_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
+                           struct view weights, struct view out)
+{
+    assert(ml->down_bias->k == ml->n_experts * out.cols && ids.cols == ml->top_k);
+    assert(ids.rows == out.rows && weights.rows == out.rows && weights.cols == ml->top_k);
+    if (out.rows == 0 || out.cols == 0)
+        return ST_OK;
+    struct metal_bound to = bound_f32(out);
+    const struct metal_bound bound[] = {bound_vector(ml->down_bias, to), bound_i32(ids),
+                                        bound_f32(weights), to};
+    const struct metal_moe_bias_args args = {.n = out.cols,
+                                             .top_k = ml->top_k,
+                                             .id_stride = ids.stride,
+                                             .weight_stride = weights.stride,
+                                             .out_stride = out.stride};
+    struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
+    return METAL_DISPATCH(be, KERNEL_moe_bias, args, bound, groups, METAL_STRIP, 0);
 }

@@ -57,7 +57,7 @@ enum status metal_layer_norm(struct backend *be, struct view x, const struct wei
                           0);
 }
 
-static int32_t act_of(enum act act)
+int32_t metal_act_of(enum act act)
 {
     static const int32_t of[] = {[ACT_SILU] = METAL_SILU,
                                  [ACT_GELU] = METAL_GELU,
@@ -73,8 +73,10 @@ enum status metal_act_mul(struct backend *be, enum act act, struct view gate_up,
     if (nothing(out))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(gate_up), bound_f32(out)};
-    const struct metal_rows_args args = {
-        .n = out.cols, .out_stride = out.stride, .in_stride = gate_up.stride, .act = act_of(act)};
+    const struct metal_rows_args args = {.n = out.cols,
+                                         .out_stride = out.stride,
+                                         .in_stride = gate_up.stride,
+                                         .act = metal_act_of(act)};
     return METAL_DISPATCH(be, KERNEL_act_mul, args, bound, strips(out), METAL_STRIP, 0);
 }
 
@@ -85,7 +87,7 @@ enum status metal_activate(struct backend *be, enum act act, struct view x, stru
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(x), bound_f32(out)};
     const struct metal_rows_args args = {
-        .n = out.cols, .out_stride = out.stride, .in_stride = x.stride, .act = act_of(act)};
+        .n = out.cols, .out_stride = out.stride, .in_stride = x.stride, .act = metal_act_of(act)};
     return METAL_DISPATCH(be, KERNEL_activate, args, bound, strips(out), METAL_STRIP, 0);
 }
 

@@ -130,7 +130,7 @@ void emulated_warp(const char *op, const void *in, void *out,
     struct gpu_thread *t = self();
     int i_warp = (int)(t - running->thread) / WARP, lane = t->seen.lane;
     struct gpu_warp *w = &running->warp[i_warp];
-    if (w->arrived > 0 && strcmp(w->op, op) != 0) {
+    if (w->arrived > 0 && w->op != op && strcmp(w->op, op) != 0) {
         fail("warp %d: lanes in different warp operations, %s and %s", i_warp, w->op, op);
         give_up();
     }
@@ -264,9 +264,9 @@ static bool release(struct run *r)
     char a[160], b[160];
     for (int i = 0; i < r->n_threads; i++) {
         const struct gpu_thread *t = &r->thread[i];
-        bool same =
-            t->state == first->state && t->state != IN_WARP &&
-            (t->state == ENDED || (t->line == first->line && strcmp(t->at, first->at) == 0));
+        bool same = t->state == first->state && t->state != IN_WARP &&
+                    (t->state == ENDED || (t->line == first->line &&
+                                           (t->at == first->at || strcmp(t->at, first->at) == 0)));
         if (same)
             continue;
         fail("divergence: thread %d waits at %s, thread 0 at %s", i, place(t, a, sizeof a),

@@ -247,6 +247,23 @@ void check_golden(struct tap *t, const struct options *o)
         {"minimax-m2", DT_F32, false},
         {"ernie45", DT_F32, false},
         {"dots1", DT_F32, false},
+        /* ops of the usual families in other places */
+        {"gemma", DT_F32, false},
+        {"gemma2", DT_F32, false},
+        {"gemma3", DT_F32, false},
+        {"ministral", DT_F32, false},
+        {"ministral3", DT_F32, false},
+        {"phi3", DT_F32, false},
+        {"phi3-long", DT_F32, false},
+        {"smollm3", DT_F32, false},
+        {"granite", DT_F32, false},
+        {"granitemoe", DT_F32, false},
+        {"glm4", DT_F32, false},
+        {"glm4lite", DT_F32, false},
+        {"exaone4", DT_F32, false},
+        {"cohere", DT_F32, false},
+        {"cohere2", DT_F32, false},
+        {"seed-oss", DT_F32, false},
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         if (all[i].few || !o->few)

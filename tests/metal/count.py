@@ -18,8 +18,8 @@ TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL",
 FREE = {"phi", "bitcast", "getelementptr", "freeze"}
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "linear", "moe", "attention",
-                                                               "logits"))]
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "gates", "delta", "quant", "linear", "moe",
+                                                               "attention", "logits"))]
 
 
 def text():

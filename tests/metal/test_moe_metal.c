@@ -61,22 +61,71 @@ Test(moe_metal, quantised_experts)
     check(DT_MXFP4, 4, 2, 64, 320, 4);
 }
 
+enum { T = 6, E = 130, K = 8 };
+
+static struct weight *vector_of(struct backend *be, const float *data)
+{
+    struct weight *w = NULL;
+    const struct weight_src src = {
+        .name = "router",
+        .vector = true,
+        .cols = E,
+        .n_parts = 1,
+        .part = {{.data = data, .row_bytes = E * sizeof(float), .dtype = DT_F32, .rows = 1}}};
+    cr_assert_eq(backend_ops_of(be)->load_weight(be, &src, &w), ST_OK, "%s", status_detail());
+    return w;
+}
+
+/* The router of a family on one backend; terms [E] are biases of sigmoids or factors of a softmax. */
+static void route_on(struct backend *be, struct moe_layer ml, const float *terms,
+                     const float *logits, int32_t *ids, float *weights)
+{
+    struct weight *w = terms ? vector_of(be, terms) : NULL;
+    if (ml.sigmoid)
+        ml.route_bias = w;
+    else
+        ml.expert_scale = w;
+    route(be, &ml, logits, T, ids, weights);
+    if (w)
+        backend_ops_of(be)->free_weight(be, w);
+}
+
 Test(moe_metal, routers_have_the_bits_of_the_cpu)
 {
-    enum { T = 6, E = 130, K = 8 };
+    static const struct {
+        bool renormalise, sigmoid, terms;
+        int32_t n_groups, top_groups;
+    } all[] = {
+        {0},
+        {.renormalise = true},
+        {.terms = true},
+        {.n_groups = 10, .top_groups = 3},
+        {.sigmoid = true},
+        {.sigmoid = true, .renormalise = true},
+        {.sigmoid = true, .renormalise = true, .terms = true},
+        {.sigmoid = true, .n_groups = 26, .top_groups = 4},
+        {.sigmoid = true, .renormalise = true, .terms = true, .n_groups = 10, .top_groups = 3}};
     struct backend *be = open_named("metal"), *cpu = open_named("cpu");
-    float logits[T * E], want[T * K], got[T * K];
+    float logits[T * E], terms[E], want[T * K], got[T * K];
     int32_t want_ids[T * K], got_ids[T * K];
     for (int i = 0; i < T * E; i++)
         logits[i] = (float)((i * 7919) % 403) / 40 - 5;
-    for (int renormalise = 0; renormalise < 2; renormalise++) {
-        struct moe_layer ml = {
-            .n_experts = E, .top_k = K, .scale = 1.5f, .renormalise = renormalise != 0};
-        route(cpu, &ml, logits, T, want_ids, want);
-        metal_double_seed((uint64_t)renormalise * 9);
-        route(be, &ml, logits, T, got_ids, got);
-        cr_assert_arr_eq(got_ids, want_ids, sizeof want_ids);
-        cr_assert_arr_eq(got, want, sizeof want);
+    for (int i = 0; i < E; i++)
+        terms[i] = (float)((i * 31) % 17) / 20;
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct moe_layer ml = {.n_experts = E,
+                               .top_k = K,
+                               .scale = 1.5f,
+                               .renormalise = all[i].renormalise,
+                               .sigmoid = all[i].sigmoid,
+                               .n_groups = all[i].n_groups,
+                               .top_groups = all[i].top_groups};
+        const float *own = all[i].terms ? terms : NULL;
+        route_on(cpu, ml, own, logits, want_ids, want);
+        metal_double_seed((uint64_t)i * 9);
+        route_on(be, ml, own, logits, got_ids, got);
+        cr_assert_arr_eq(got_ids, want_ids, sizeof want_ids, "router %zu", i);
+        cr_assert_arr_eq(got, want, sizeof want, "router %zu", i);
     }
     check_strange_routers(be);
     close_be(cpu);

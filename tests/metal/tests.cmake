@@ -19,6 +19,8 @@ if(TARGET ingot_metal_double)
     --json ${CMAKE_BINARY_DIR}/metal-check.json LABEL metal)
   ingot_script_test(metal_check_script COMMAND ${INGOT_PYTHON} tests/metal/test_check.py LABEL metal)
   ingot_script_test(metal_predict COMMAND ${INGOT_PYTHON} tests/metal/test_predict.py LABEL metal)
+  # whole models beyond those of metal_check
+  ingot_script_test(metal_families COMMAND ${INGOT_PYTHON} tests/metal/families.py LABEL slow)
   # planted mistakes, behind --all
   ingot_script_test(metal_plants COMMAND ${INGOT_PYTHON} tests/metal/plants.py LABEL slow)
   ingot_script_test(metal_shaders COMMAND ${INGOT_PYTHON} tests/metal/test_shaders.py LABEL metal)

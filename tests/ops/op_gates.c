@@ -199,39 +199,45 @@ static enum status run_route(struct backend *be, const struct op_case *c, int32_
 }
 
 /* The greatest choice of group g, and without bias that alone, else with the second one. */
-static double group_score(const struct op_case *c, int32_t t, int32_t g)
+static double group_score(const struct op_case *c, const double *choice, int32_t g)
 {
     int32_t size = c->n_experts / c->n_parts;
     double best = -INFINITY, second = -INFINITY;
     for (int32_t e = g * size; e < (g + 1) * size; e++) {
-        double v = choice_at(c, t, e);
+        double v = choice[e];
         second = v > best ? best : v > second ? v : second;
         best = v > best ? v : best;
     }
     return c->variant & 4 || size == 1 ? best : best + second;
 }
 
-static bool is_open(const struct op_case *c, int32_t t, int32_t e)
+/* Choices of experts of groups that are not chosen from become -inf. */
+static void close_groups(const struct op_case *c, double *choice)
 {
-    int32_t before = 0;
-    if (c->n_parts <= 1)
-        return true;
-    int32_t g = e / (c->n_experts / c->n_parts);
-    for (int32_t o = 0; o < c->n_parts; o++)
-        before += group_score(c, t, o) > group_score(c, t, g);
-    return before < c->n_slices;
+    double score[MOE_MAX_EXPERTS];
+    for (int32_t g = 0; g < c->n_parts; g++)
+        score[g] = group_score(c, choice, g);
+    for (int32_t e = 0; c->n_parts > 1 && e < c->n_experts; e++) {
+        int32_t before = 0;
+        for (int32_t o = 0; o < c->n_parts; o++)
+            before += score[o] > score[e / (c->n_experts / c->n_parts)];
+        choice[e] = before < c->n_slices ? choice[e] : -INFINITY;
+    }
 }
 
 static void ref_route(const struct op_case *c, double *out, double *bound)
 {
-    double scale = c->variant & 2 ? 2.5 : 1;
+    double scale = c->variant & 2 ? 2.5 : 1, choice[MOE_MAX_EXPERTS];
     for (int32_t t = 0; t < c->rows; t++) {
         double *id = out + at_of(t, route_cols(c), 0), *w = id + c->top_k, sum = 0;
+        for (int32_t e = 0; e < c->n_experts; e++)
+            choice[e] = choice_at(c, t, e);
+        close_groups(c, choice);
         for (int32_t e = 0; e < c->n_experts; e++) {
             int32_t i = 0;
             for (int32_t o = 0; o < c->n_experts; o++)
-                i += is_open(c, t, o) && choice_at(c, t, o) > choice_at(c, t, e);
-            if (!is_open(c, t, e) || i >= c->top_k)
+                i += choice[o] > choice[e];
+            if (isinf(choice[e]) || i >= c->top_k)
                 continue;
             id[i] = e;
             w[i] = 1 / (1 + exp(-(double)logit_at(c, t, e)));

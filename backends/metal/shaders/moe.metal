@@ -22,17 +22,52 @@ static inline uint64_t greatest_key(uint64_t key)
     return key;
 }
 
-/* Lane i gets the i-th expert of a row of logits. */
-static inline int choose_experts(const device float *logit, int n_experts, int top_k, uint lane)
+/* The greatest choice of `size` experts, or with `two` the sum of the two greatest. */
+static inline float group_score(const threadgroup float *choice, int size, bool two)
+{
+    float best = choice[0], second = -INFINITY;
+    for (int i = 1; i < size; i++) {
+        float c = choice[i];
+        bool first = route_key(c, 0) > route_key(best, 0);
+        second = first ? best : i == 1 || route_key(c, 0) > route_key(second, 0) ? c : second;
+        best = first ? c : best;
+    }
+    return two && size > 1 ? best + second : best;
+}
+
+/* open [n_groups]: may a token's experts be of the group?  score [n_groups] is room to work in.  By
+ * all lanes, behind a barrier. */
+static inline void choose_groups(constant struct metal_route_args &a,
+                                 const threadgroup float *choice, threadgroup float *score,
+                                 threadgroup int32_t *open, uint lane)
+{
+    int size = a.n_experts / a.n_groups;
+    for (int g = (int)lane; g < a.n_groups; g += 32)
+        score[g] = group_score(choice + g * size, size, a.has_bias != 0);
+    SIMD_BARRIER(); /* the scores are written */
+    for (int g = (int)lane; g < a.n_groups; g += 32) {
+        int before = 0;
+        for (int o = 0; o < a.n_groups; o++)
+            before += route_key(score[o], (uint32_t)o) > route_key(score[g], (uint32_t)g) ? 1 : 0;
+        open[g] = before < a.top_groups ? 1 : 0;
+    }
+    SIMD_BARRIER(); /* the groups are chosen, the scores are read */
+}
+
+/* Lane i gets the i-th expert of a row of choices. */
+static inline int choose_experts(constant struct metal_route_args &a,
+                                 const threadgroup float *choice, const threadgroup int32_t *open,
+                                 uint lane)
 {
     const int PER_LANE = METAL_MAX_EXPERTS / 32;
+    int size = a.n_experts / a.n_groups, mine = 0;
     uint64_t key[PER_LANE];
-    int mine = 0;
     for (int j = 0; j < PER_LANE; j++) {
         int e = j * 32 + (int)lane;
-        key[j] = e < n_experts ? route_key(logit[e], (uint32_t)e) : 0;
+        bool candidate = e < a.n_experts && (a.n_groups == 1 || open[e / size] != 0);
+        key[j] = candidate ? route_key(choice[e], (uint32_t)e) : 0;
     }
-    for (int i = 0; i < top_k; i++) {
+    for (int i = 0; i < a.top_k; i++) {
         uint64_t best = 0;
         for (int j = 0; j < PER_LANE; j++)
             best = key[j] > best ? key[j] : best;
@@ -44,14 +79,10 @@ static inline int choose_experts(const device float *logit, int n_experts, int t
     return mine;
 }
 
-/* Groups: tokens, of one simdgroup.  To the CPU's bits: sums are chains in the stated order. */
-KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float *logits BUF(1),
-                 device int32_t *ids BUF(2), device float *weights BUF(3), GRID)
+/* The weight of the lane's expert with softmax scores; p [E] is room to work in. */
+static inline float softmax_weight(constant struct metal_route_args &a, const device float *logit,
+                                   threadgroup float *p, int id, uint lane)
 {
-    SHARED(float, p, [METAL_MAX_EXPERTS]);
-    (void)index, (void)simd;
-    const device float *logit = logits + (int64_t)group.x * a.logit_stride;
-    int id = choose_experts(logit, a.n_experts, a.top_k, lane);
     float most = logit[simd_shuffle(id, (ushort)0)], mine = exact_exp(logit[id] - most), sum = 0.0f;
     if (a.renormalise != 0)
         p[lane] = mine;
@@ -62,9 +93,43 @@ KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float 
     int n = a.renormalise != 0 ? a.top_k : a.n_experts;
     for (int i = 0; i < n; i++)
         sum += p[i];
+    return mine / sum * a.scale;
+}
+
+static inline float sigmoid_weight(constant struct metal_route_args &a, const device float *logit,
+                                   int id)
+{
+    float mine = gate(1.0f, logit[id]), sum = 0.0f;
+    for (int i = 0; i < a.top_k; i++)
+        sum += simd_shuffle(mine, (ushort)i);
+    return (a.renormalise != 0 ? mine / (sum + 1e-20f) : mine) * a.scale;
+}
+
+/* Groups: tokens, of one simdgroup.  To the CPU's bits: sums are chains in the stated order. */
+KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float *logits BUF(1),
+                 const device float *bias BUF(2), const device float *expert_scale BUF(3),
+                 device int32_t *ids BUF(4), device float *weights BUF(5), GRID)
+{
+    SHARED(float, choice, [METAL_MAX_EXPERTS]);
+    SHARED(float, room, [METAL_MAX_EXPERTS]);
+    SHARED(int32_t, open, [METAL_MAX_EXPERTS]);
+    (void)index, (void)simd;
+    const device float *logit = logits + (int64_t)group.x * a.logit_stride;
+    bool scored = a.sigmoid != 0 && (a.has_bias != 0 || a.n_groups > 1);
+    for (int e = (int)lane; e < a.n_experts; e += 32) {
+        float c = scored ? gate(1.0f, logit[e]) : logit[e];
+        choice[e] = a.has_bias != 0 ? c + bias[e] : c;
+    }
+    SIMD_BARRIER(); /* the choices are written */
+    if (a.n_groups > 1)
+        choose_groups(a, choice, room, open, lane);
+    int id = choose_experts(a, choice, open, lane);
+    float weight = a.sigmoid != 0 ? sigmoid_weight(a, logit, id)
+                                  : softmax_weight(a, logit, room, id, lane);
     if ((int)lane < a.top_k) {
         ids[(int64_t)group.x * a.id_stride + lane] = id;
-        weights[(int64_t)group.x * a.weight_stride + lane] = mine / sum * a.scale;
+        weights[(int64_t)group.x * a.weight_stride + lane] =
+            a.has_expert_scale != 0 ? weight * expert_scale[id] : weight;
     }
 }
 
@@ -183,6 +248,40 @@ EXPERTS(experts_iq4_nl, METAL_IQ4_NL)
 EXPERTS(experts_iq4_xs, METAL_IQ4_XS)
 EXPERTS(experts_mxfp4, METAL_MXFP4)
 
+/* A row of mid, in place: gate | up, or up alone, of the pair at a place becomes the input of down.
+ * Groups: [pairs, strips of columns]. */
+KERNEL moe_act(constant struct metal_act_args &a BUF(0), const device int32_t *pair BUF(1),
+               const device int32_t *ids BUF(2), const device float *weights BUF(3),
+               const device float *bias BUF(4), device float *mid BUF(5), GRID)
+{
+    (void)lane, (void)simd;
+    int i = strip_at(group, index);
+    if (i >= a.ffn)
+        return;
+    device float *m = mid + (int64_t)group.x * a.mid_stride + i;
+    int token = pair[group.x] / a.top_k, at = pair[group.x] % a.top_k;
+    float g = m[0], up = a.up_alone != 0 ? 1.0f : m[a.ffn];
+    if (a.has_bias != 0) {
+        const device float *b = bias + (int64_t)ids[(int64_t)token * a.id_stride + at] * 2 * a.ffn;
+        g += b[i];
+        up += b[a.ffn + i];
+    }
+    if (a.weigh_input != 0) {
+        float weight = weights[(int64_t)token * a.weight_stride + at];
+        g *= weight;
+        up *= weight;
+    }
+    if (a.glu_limit > 0.0f) {
+        g = g > a.glu_limit ? a.glu_limit : g;
+        up = up > a.glu_limit ? a.glu_limit : up;
+        up = up < -a.glu_limit ? -a.glu_limit : up;
+        m[0] = (up + 1.0f) * gate(g, a.glu_alpha * g);
+    } else {
+        float v = activated(a.act, g);
+        m[0] = a.up_alone != 0 ? v : v * up;
+    }
+}
+
 /* A token's experts in ascending order, which is that of their places, within each slice of sums
  * [pairs, n_slices, n]; then the slices as a tree.  Groups: [tokens, strips of columns]. */
 KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sums BUF(1),
@@ -203,9 +302,35 @@ KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sum
             if (mine[m] > last && (which < 0 || mine[m] < mine[which]))
                 which = m;
         last = mine[which];
-        float weight = weights[(int64_t)group.x * a.weight_stride + which];
+        float weight =
+            a.weighs != 0 ? weights[(int64_t)group.x * a.weight_stride + which] : 1.0f;
         for (int s = 0; s < a.n_slices; s++)
             acc[s] = fmaf(weight, sums[((int64_t)last * a.n_slices + s) * a.n + i], acc[s]);
     }
     out[(int64_t)group.x * a.out_stride + i] = slice_tree(acc, a.n_slices);
+}
+
+/* Adds the biases [E, n] of a token's experts, in ascending order of ids.  Groups: [tokens, strips of
+ * columns]. */
+KERNEL moe_bias(constant struct metal_moe_bias_args &a BUF(0), const device float *bias BUF(1),
+                const device int32_t *ids BUF(2), const device float *weights BUF(3),
+                device float *out BUF(4), GRID)
+{
+    (void)lane, (void)simd;
+    int i = strip_at(group, index), last = -1;
+    const device int32_t *mine = ids + (int64_t)group.x * a.id_stride;
+    if (i >= a.n)
+        return;
+    device float *to = out + (int64_t)group.x * a.out_stride + i;
+    float sum = *to;
+    for (int j = 0; j < a.top_k; j++) {
+        int which = -1;
+        for (int m = 0; m < a.top_k; m++)
+            if (mine[m] > last && (which < 0 || mine[m] < mine[which]))
+                which = m;
+        last = mine[which];
+        sum = fmaf(weights[(int64_t)group.x * a.weight_stride + which],
+                   bias[(int64_t)last * a.n + i], sum);
+    }
+    *to = sum;
 }
