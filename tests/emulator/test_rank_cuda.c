@@ -107,6 +107,32 @@ Test(rank_cuda, the_memory_of_a_device_is_divided_among_its_ranks)
     rank_rig_close(&r);
 }
 
+/* Rounding as the checkpoint says is CUDA's too; how 16-bit weights are multiplied is not a choice. */
+Test(rank_cuda, activations)
+{
+    static const struct {
+        int option; /* of --activations */
+        enum status st;
+    } cases[] = {{0, ST_OK}, {1, ST_UNSUPPORTED}, {3, ST_UNSUPPORTED}, {4, ST_OK}};
+    struct rank_rig r;
+    MUST(rank_rig_plan(&r, golden("llama-fp8-block"), "off", "strict"));
+    MUST(loader_round_inputs(r.ld));
+    struct shared_options opt = r.opt.shared;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct rank_plan p;
+        struct rank_place place = {.world = 1, .n_on_host = 1, .n_memory = 1, .n_device = 1};
+        opt.activations = cases[i].option;
+        cr_assert_eq(rank_plan_init(&p, &opt, &place, r.be, r.ld), cases[i].st);
+        if (cases[i].st == ST_OK) {
+            MUST(rank_plan_set_blocks(&p, 4));
+            rank_plan_fini(&p);
+        } else {
+            cr_assert_not_null(strstr(status_text(), "--activations"), "%s", status_text());
+        }
+    }
+    rank_rig_close(&r);
+}
+
 /* ---- steps ---- */
 
 typedef struct result_token tokens[RIG_NEW][RIG_SEQS];

@@ -38,17 +38,30 @@ struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, 
                                    .kv_dtype = kv};
 }
 
-enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
-                      const struct rank_place *p)
+static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype kv,
+                             const struct rank_place *p, bool rounds_inputs)
 {
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cuda", &(struct backend_config){0}));
     TRY(loader_open(&r->ld, dir));
+    if (rounds_inputs)
+        TRY(loader_round_inputs(r->ld));
     struct decoder_config cfg =
         rank_config(loader_config(r->ld), kv, p ? p->rank : 0, p ? p->world : 1);
     if (p)
         TRY(p->join(p, r));
     return engine_create(&r->e, r->ld, r->be, r->co, &cfg);
+}
+
+enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
+                      const struct rank_place *p)
+{
+    return open_rank(r, dir, kv, p, false);
+}
+
+enum status rank_open_rounded(struct rank_engine *r, const char *dir, enum dtype kv)
+{
+    return open_rank(r, dir, kv, NULL, true);
 }
 
 void rank_close(struct rank_engine *r)

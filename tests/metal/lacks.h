@@ -16,7 +16,8 @@ static inline const char *metal_lacks(const struct op_case *c)
                                      &op_predict_streams,  &op_correct_streams,
                                      &op_match_rms,        &op_known_ids,
                                      &op_cut_gates,        &op_moe_input,
-                                     &op_attention_chunk,  &op_qkv_unit};
+                                     &op_attention_chunk,  &op_qkv_unit,
+                                     &op_round_input};
     bool of_gguf = c->dtype >= DT_Q4_0 && c->dtype <= DT_MXFP4;
     bool of_floats = c->dtype == DT_F32 || c->dtype == DT_F16 || c->dtype == DT_BF16;
     for (size_t i = 0; i < ARRAY_LEN(none); i++)
