@@ -53,11 +53,13 @@ static enum status set_parts(struct rank_plan *p, const struct model_config *mc)
     return ST_OK;
 }
 
-/* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
-static void set_graphs(struct rank_plan *p)
+/* Whether decodes are recorded; the pads of their batches want a KV block of their own.  What gives
+ * embeddings alone has none. */
+static void set_graphs(struct rank_plan *p, const struct model_config *mc)
 {
+    bool decodes = !mc->headless && !mc->arch->encoder;
     struct coll_config cc = {.world = p->place.world, .be = p->be, .one_host = p->place.one_host};
-    p->graphs = worker_wants_graphs(p->opt) && p->info.graphs &&
+    p->graphs = decodes && worker_wants_graphs(p->opt) && p->info.graphs &&
                 coll_in_graph(worker_coll_name(p->opt), &cc);
     p->dc.n_pad_blocks = p->graphs;
 }
@@ -114,7 +116,7 @@ static enum status init_parts(struct rank_plan *p)
     const struct model_config *mc = loader_config(p->ld);
     TRY(set_sizes(p, mc));
     TRY(set_parts(p, mc));
-    set_graphs(p);
+    set_graphs(p, mc);
     TRY(sentence_modules_load(&p->modules, p->opt->model, mc,
                               (struct modules_asked){p->opt->embed, p->opt->rerank}));
     if (mc->headless && !p->modules.present)
