@@ -34,7 +34,7 @@ def requests(name):
 def vectors(name, together=True, worker=(), **how):
     with Parts(encoder_model.HERE / name, worker=[*CUDA, *worker], **how) as c:
         got = c.clients[0].answers(requests(name), together)
-        assert "emulated GPU" in c.log(), c.log()
+        assert "eager emulated GPU" in c.log(), c.log()
     for a in got:
         assert a.finish and a.finish.embedding, (a.finish, a.error)
     return [tuple(a.finish.embedding) for a in got]
