@@ -388,5 +388,8 @@ int main(int argc, char **argv)
     if (opt.watch_epoch)
         return watch_group(&opt);
     set_signals();
+    /* A kernel that is loaded at its first launch waits for the device: for ever where another rank's kernel there
+     * waits for this one. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     return run(&opt, &res);
 }

@@ -28,8 +28,11 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
     if (p->place.world > 1 && strcmp(worker_backend_name(o), "metal") == 0)
         FAIL(ST_UNSUPPORTED, "--tp %d: the backend metal runs on one rank alone (--tp 1)",
              p->place.world);
-    if (o->activations != 0 && strcmp(worker_backend_name(o), "cpu") != 0)
-        FAIL(ST_UNSUPPORTED, "--activations is the CPU backend's: backend %s has one way",
+    if (o->activations != 0 && !worker_rounds_inputs(o) &&
+        strcmp(worker_backend_name(o), "cpu") != 0)
+        FAIL(ST_UNSUPPORTED,
+             "--activations f32, bf16 and bf16-tiles are the CPU backend's: backend %s has one way "
+             "for 16-bit weights",
              worker_backend_name(o));
     if (!(p->info.kv_types & 1U << p->dc.kv_dtype))
         FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(p->dc.kv_dtype),
@@ -50,11 +53,13 @@ static enum status set_parts(struct rank_plan *p, const struct model_config *mc)
     return ST_OK;
 }
 
-/* Whether decodes are recorded; the pads of their batches want a KV block of their own. */
-static void set_graphs(struct rank_plan *p)
+/* Whether decodes are recorded; the pads of their batches want a KV block of their own.  What gives
+ * embeddings alone has none. */
+static void set_graphs(struct rank_plan *p, const struct model_config *mc)
 {
+    bool decodes = !mc->headless && !mc->arch->encoder;
     struct coll_config cc = {.world = p->place.world, .be = p->be, .one_host = p->place.one_host};
-    p->graphs = worker_wants_graphs(p->opt) && p->info.graphs &&
+    p->graphs = decodes && worker_wants_graphs(p->opt) && p->info.graphs &&
                 coll_in_graph(worker_coll_name(p->opt), &cc);
     p->dc.n_pad_blocks = p->graphs;
 }
@@ -111,7 +116,7 @@ static enum status init_parts(struct rank_plan *p)
     const struct model_config *mc = loader_config(p->ld);
     TRY(set_sizes(p, mc));
     TRY(set_parts(p, mc));
-    set_graphs(p);
+    set_graphs(p, mc);
     TRY(sentence_modules_load(&p->modules, p->opt->model, mc,
                               (struct modules_asked){p->opt->embed, p->opt->rerank}));
     if (mc->headless && !p->modules.present)

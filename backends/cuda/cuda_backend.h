@@ -272,6 +272,12 @@ enum status cuda_slice_stats(struct backend *be, struct view x, int32_t n_slices
                              const int32_t *slice_end, struct view out);
 enum status cuda_cut_gates(struct backend *be, struct view x, struct view stats, float factor);
 
+/* inputs.cu */
+enum status cuda_input_peaks(struct backend *be, const struct input_rule *r, struct view x,
+                             struct view out);
+enum status cuda_round_input(struct backend *be, const struct input_rule *r, struct view x,
+                             struct view peaks, struct view out);
+
 /* delta.cu */
 enum status cuda_delta_conv(struct backend *be, const struct delta_layer *dl,
                             const struct step_dev *st, struct view qkv, struct delta_state s);

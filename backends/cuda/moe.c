@@ -371,6 +371,8 @@ static enum status run_down(struct backend *be, struct chunk *c, struct view hid
     int32_t stride = (int32_t)round_up_size((size_t)most, 4);
     struct view parts = scratch_view(c, c->room.shared, rows, D < most ? D : most, stride);
     TRY(sort_pairs(be, c, tile_rows_of(c, down)));
+    if (c->ml->round_hidden.grid != GRID_NONE)
+        TRY(cuda_round_input(be, &c->ml->round_hidden, hidden, (struct view){0}, hidden));
     struct down d = {.floats = product_of(c, down, hidden, parts)};
     d.floats.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
     d.floats.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
@@ -396,7 +398,7 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
     assert(ml->down->n == ml->hidden && ml->down->k == ml->ffn);
     assert(ml->gate_up->k_layout.n_slices == 1 && x.cols == ml->hidden && out.cols == ml->hidden);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && x.rows == out.rows);
-    assert(ids.rows == x.rows && weights.rows == x.rows);
+    assert(ids.rows == x.rows && weights.rows == x.rows && !ml->round_hidden.shared);
     (void)ml, (void)x, (void)ids, (void)weights, (void)out;
 }
 

@@ -1,5 +1,6 @@
 /* qkv_to_cache: per-head norm, RoPE, the cache's type, in one kernel. */
 #include "backends/cuda/attention.h"
+#include "backends/cuda/inputs.h"
 
 enum { QKV_WARPS = 4, LATENT_MAX = 576 /* largest row of a latent cache */ };
 
@@ -178,7 +179,8 @@ enum status cuda_qkv_to_cache(struct backend *be, const struct attn_layer *al,
 
 /* Grid (tokens, heads / QKV_WARPS): a warp for each head's rotated part of q, and one for the row of
  * the cache.  qkv: the latents; q_heads [T, n_q head]: the queries before RoPE.  Bound as qkv_kernel. */
-KERNEL(QKV_WARPS * 32) latent_kernel(qkv_args a, const float *q_heads, int32_t head, int32_t stride)
+KERNEL(QKV_WARPS * 32)
+latent_kernel(qkv_args a, struct rounding rule, const float *q_heads, int32_t head, int32_t stride)
 {
     SHARED(float, rows, [QKV_WARPS][LATENT_MAX]);
     pdl_wait();
@@ -192,6 +194,8 @@ KERNEL(QKV_WARPS * 32) latent_kernel(qkv_args a, const float *q_heads, int32_t h
             x[i] = a.qkv[(size_t)t * (size_t)a.qkv_stride + (size_t)i];
         sync_warp(); /* the row is whole */
         norm_head(x, a.k_norm, a.eps, latent);
+        if (rule.grid != GRID_NONE)
+            round_by_warp(rule, x, latent);
         rotate_head(a, t, x + latent);
         store_head(a, x, a.k, a.k_scale, (size_t)a.slot[t]);
         return;
@@ -213,7 +217,7 @@ enum status cuda_latent_to_cache(struct backend *be, const struct attn_layer *al
     assert(al->n_q > 0 && al->n_kv == 1 && al->d_value + al->rot_dim == al->d_head);
     assert(latent.cols == al->d_head && q.cols == al->n_q * al->d_head && !al->q_scale.buf);
     assert(q_heads.cols % al->n_q == 0 && q_heads.cols / al->n_q >= al->rot_dim);
-    assert(kv.k.stride == kv.k.cols && al->k_norm);
+    assert(kv.k.stride == kv.k.cols && al->k_norm && !al->round_latent.shared);
     if (al->d_head > LATENT_MAX || al->d_value > HEAD_MAX)
         FAIL(ST_UNSUPPORTED, "latents of %d + %d elements: the CUDA backend takes up to %d",
              al->d_value, al->rot_dim, LATENT_MAX);
@@ -223,6 +227,7 @@ enum status cuda_latent_to_cache(struct backend *be, const struct attn_layer *al
     a.qkv = view_f32(latent);
     a.qkv_stride = latent.stride;
     const dim3 grid((unsigned)st->n_tokens, (unsigned)blocks_for(al->n_q + 1, QKV_WARPS));
-    return LAUNCH_DEPENDENT(be, latent_kernel, grid, QKV_WARPS * 32, 0, a, view_f32(q_heads),
+    return LAUNCH_DEPENDENT(be, latent_kernel, grid, QKV_WARPS * 32, 0, a,
+                            rounding_of(&al->round_latent), view_f32(q_heads),
                             q_heads.cols / al->n_q, q_heads.stride);
 }

@@ -36,6 +36,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/attention_plain.cu
   ${INGOT_CUDA_DIR}/delta.cu
   ${INGOT_CUDA_DIR}/gates.cu
+  ${INGOT_CUDA_DIR}/inputs.cu
   ${INGOT_CUDA_DIR}/qkv.cu
   ${INGOT_CUDA_DIR}/quant_experts.cu
   ${INGOT_CUDA_DIR}/quant_pack.cu

@@ -64,7 +64,7 @@ def quantised(name):
     return file
 
 
-emulated = Emulated(need, CUDA, "emulated GPU", requests())
+emulated = Emulated(need, CUDA, "eager emulated GPU", requests())  # a late load would wait for kernels of other ranks
 emulated.greedy(12)
 same_bytes = emulated.same_bytes
 same_bytes("stories260K", "together")

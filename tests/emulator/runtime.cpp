@@ -318,7 +318,10 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     if (device < 0 || device >= n_devices())
         return result(cudaErrorInvalidDevice);
     *prop = {};
-    snprintf(prop->name, sizeof prop->name, "emulated GPU");
+    /* "eager": as the driver would load kernels at once */
+    const char *loading = getenv("CUDA_MODULE_LOADING");
+    snprintf(prop->name, sizeof prop->name, "%semulated GPU",
+             loading && strcmp(loading, "EAGER") == 0 ? "eager " : "");
     prop->totalGlobalMem = gpu.limit;
     prop->uuid.bytes[15] = (char)machine_number(device);
     prop->major = 9;

@@ -61,7 +61,10 @@ ROWS = [("fp8-block", "llama-fp8-block"),
             "num_bits": 8, "type": "float", "symmetric": True, "strategy": "group", "group_size": 8,
             "dynamic": True}))),
         ("fp8-block-latent", "deepseek3-fp8-block"),
-        ("fp8-block-delta", "qwen3next-fp8-block")]
+        ("fp8-block-delta", "qwen3next-fp8-block"),
+        # all in f32 but for the rounding: for backends that round the inputs of 16-bit matrices too
+        ("int8-token-f32", (LLAMA, compressed("int-quantized", INT8, {
+            "num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True})))]
 
 
 def draw(config, quant, directory, seed):

@@ -100,7 +100,7 @@ make_programs() {
 
 # Sources, models and cJSON: what --cjson and --stories default to on the other machine.
 make_bundle() {
-  local to header library
+  local to header library model name named
   to=$(realpath -m "$1")
   [ ! -e "$to" ] || { echo "check.sh: $to exists" >&2; exit 1; }
   header=$(echo '#include <cjson/cJSON.h>' | ${CC:-cc} -M -x c - | grep -o '/[^ ]*cJSON\.h' | head -n 1)
@@ -111,9 +111,14 @@ make_bundle() {
   fi
   mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib" "$to/tests/golden"
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
-    tests/*.h tests/ops tests/emulator tests/gpu tests/golden/models "$to")
-  # gated delta nets, Mamba-2, norms of values, weights in floats of 4 and 8 bits: the CUDA backend refuses them
-  rm -rf "$to"/tests/golden/models/{qwen3{next,5},gemma3n,gemma4,granite-hybrid,falcon,bamba,nemotron,llama4,*fp4,*nf4,*fp8}*
+    tests/*.h tests/ops tests/emulator tests/gpu tests/golden/inputs "$to")
+  # the models that the programs name, and those of the inputs
+  mkdir -p "$to/tests/golden/models"
+  named=$(cat "$root"/tests/gpu/*.c "$root"/tests/golden/inputs/*/expected.json)
+  for model in "$root"/tests/golden/models/*; do
+    # as a whole, or at the end of a path
+    case $named in *[\"/]"${model##*/}\""*) cp -r "$model" "$to/tests/golden/models/" ;; esac
+  done
   cp "$header" "$to/gpu-data/cjson/include/cjson/"
   cp -L "$library" "$to/gpu-data/cjson/lib/libcjson.so.1"
   ln -s libcjson.so.1 "$to/gpu-data/cjson/lib/libcjson.so"

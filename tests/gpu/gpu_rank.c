@@ -1,6 +1,7 @@
 /* A rank on GPU 0 as a worker makes it: gpu_rank --models DIR [--few]
  * The memory plan against what is taken; decodes as graphs and steps whose upload runs beside the
- * one in front, against op by op and one after the other: the same bits.  TAP on stdout. */
+ * one in front, against op by op and one after the other, and a prompt that another
+ * sequence takes over, with its states: the same bits.  TAP on stdout. */
 #include <string.h>
 
 #include "gpu/rank_rig.h"
@@ -25,6 +26,8 @@ static enum status check_way(const char *dir, const struct way *w, tokens got)
         st = rank_rig_check_plan(&r);
     if (st == ST_OK)
         st = rank_rig_generate(&r, w->ahead, w->penalty, got);
+    if (st == ST_OK && !w->penalty)
+        st = rank_rig_reuse(&r, got);
     rank_rig_close(&r);
     return st;
 }
@@ -50,15 +53,16 @@ static void check_model(struct tap *t, const char *dir, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"llama-sharded-bf16", "qwen3moe", "llama-gqa",
-                                        "llama-tied-f16", "qwen2"};
+    static const char *const names[] = {
+        "llama-sharded-bf16", "qwen3moe",       "qwen3next", "nemotron-h-moe",
+        "llama-gqa",          "llama-tied-f16", "qwen2"};
     struct tap t = {0};
     bool few = argc == 4 && strcmp(argv[3], "--few") == 0;
     if (argc != 3 + few || strcmp(argv[1], "--models") != 0) {
         fprintf(stderr, "usage: gpu_rank --models DIR [--few]\n");
         return 2;
     }
-    for (size_t i = 0; i < (few ? 2 : ARRAY_LEN(names)); i++) {
+    for (size_t i = 0; i < (few ? 4 : ARRAY_LEN(names)); i++) {
         char dir[1024];
         snprintf(dir, sizeof dir, "%s/%s", argv[2], names[i]);
         check_model(&t, dir, names[i]);

@@ -25,11 +25,11 @@ enum status gpu_step_init(struct gpu_step *s, struct backend *be, int32_t max_to
     size_t at = 0;
     *s = (struct gpu_step){be, max_tokens, max_seqs, max_ctx, block_len, {0}, NULL, NULL};
     s->dev.block_len = block_len;
-    struct view *const views[] = {&s->dev.token,   &s->dev.pos,        &s->dev.slot,
-                                  &s->dev.seq,     &s->dev.q_start,    &s->dev.kv_len,
-                                  &s->dev.out_row, &s->dev.block_table};
-    const int32_t rows[] = {max_tokens,   max_tokens, max_tokens, max_tokens,
-                            max_seqs + 1, max_seqs,   max_seqs,   max_seqs};
+    struct view *const views[] = {&s->dev.token,   &s->dev.pos,     &s->dev.slot,
+                                  &s->dev.seq,     &s->dev.q_start, &s->dev.kv_len,
+                                  &s->dev.out_row, &s->dev.state,   &s->dev.block_table};
+    const int32_t rows[] = {max_tokens, max_tokens, max_tokens, max_tokens, max_seqs + 1,
+                            max_seqs,   max_seqs,   max_seqs,   max_seqs};
     for (size_t i = 0; i < ARRAY_LEN(views); i++)
         *views[i] = next_array(&at, rows[i],
                                views[i] == &s->dev.block_table ? blocks_of(max_ctx, block_len) : 1);
@@ -71,6 +71,7 @@ static void fill_sequence(struct gpu_step *s, int32_t i, int32_t n, int32_t past
     }
     array(s, d->q_start)[i + 1] = (i + 1) * n;
     array(s, d->kv_len)[i] = past + n;
+    array(s, d->state)[i] = i;
     array(s, d->out_row)[i] = (i + 1) * n - 1;
 }
 
@@ -86,12 +87,12 @@ enum status gpu_step_set(struct gpu_step *s, int32_t batch, int32_t n, int32_t p
     d->max_kv = reach;
     d->token.rows = d->pos.rows = d->slot.rows = d->seq.rows = d->n_tokens;
     d->q_start.rows = batch + 1;
-    d->kv_len.rows = d->block_table.rows = d->out_row.rows = batch;
+    d->kv_len.rows = d->state.rows = d->block_table.rows = d->out_row.rows = batch;
     array(s, d->q_start)[0] = 0;
     for (int32_t i = 0; i < batch; i++)
         fill_sequence(s, i, n, past, token);
-    const struct view arrays[] = {d->token,   d->pos,    d->slot,    d->seq,
-                                  d->q_start, d->kv_len, d->out_row, d->block_table};
+    const struct view arrays[] = {d->token,  d->pos,     d->slot,  d->seq,        d->q_start,
+                                  d->kv_len, d->out_row, d->state, d->block_table};
     for (size_t i = 0; i < ARRAY_LEN(arrays); i++)
         TRY(backend_ops_of(s->be)->write(s->be, arrays[i], array(s, arrays[i])));
     return ST_OK;

@@ -1,6 +1,6 @@
 /* Steps for decoder_forward without an engine: `batch` sequences, whose KV blocks follow each
- * other, take n tokens each.  The arrays keep their addresses, so that a recorded step can run
- * again with others. */
+ * other and whose states are in the slot of their number, take n tokens each.  The arrays keep their
+ * addresses, so that a recorded step can run again with others. */
 #ifndef TESTS_GPU_GPU_STEP_H
 #define TESTS_GPU_GPU_STEP_H
 

@@ -66,7 +66,7 @@ enum status rank_rig_check_plan(const struct rank_rig *r)
                {"collective", used.part[PART_COLL], r->plan.coll},
                {"weights", used.part[PART_WEIGHTS], m->weights},
                {"scratch", used.part[PART_SCRATCH], m->scratch},
-               {"KV cache", used.part[PART_KV], m->kv},
+               {"KV cache and states", used.part[PART_KV], m->kv + m->states},
                {"tables", used.part[PART_TABLES], m->tables},
                {"step", used.part[PART_STEP], r->plan.step},
                /* one rank has no collective */
@@ -82,6 +82,7 @@ enum status rank_rig_check_plan(const struct rank_rig *r)
 
 struct draft {
     struct step_plan p;
+    uint64_t closed;
     struct plan_seq seqs[SEQS];
     struct plan_open opens[SEQS];
     int32_t tokens[SEQS * ROOM], blocks[SEQS * 2];
@@ -106,8 +107,9 @@ static void open_all(struct draft *d, bool penalty)
 }
 
 /* Step 0 computes the prompts; each later one a token of every sequence: last[i], NULL: the one
- * that the step before draws. */
-static void make_plan(struct draft *d, uint32_t i_step, const int32_t *last, bool penalty)
+ * that the step before draws.  snapshot: step 0 keeps the last sequence's states there. */
+static void make_plan(struct draft *d, uint32_t i_step, const int32_t *last, bool penalty,
+                      uint32_t snapshot)
 {
     *d = (struct draft){.p = {.seqs = d->seqs,
                               .opens = d->opens,
@@ -133,28 +135,83 @@ static void make_plan(struct draft *d, uint32_t i_step, const int32_t *last, boo
         for (uint32_t b = 0; b < n_blocks; b++)
             d->blocks[d->p.n_blocks++] = (int32_t)(2 * i + b);
     }
+    if (i_step == 0)
+        d->seqs[SEQS - 1].keep = snapshot;
+}
+
+/* Closes the last sequence and opens another with its prompt's block, and of a model with states with
+ * the snapshot behind its prompt; step 1, then a token of it alone. */
+static void make_reuse_plan(struct draft *d, uint32_t i_step, int32_t token, uint32_t snapshot)
+{
+    enum { OLD = SEQS, NEW = SEQS + 1 };
+    *d = (struct draft){.p = {.seqs = d->seqs,
+                              .opens = d->opens,
+                              .tokens = d->tokens,
+                              .blocks = d->blocks,
+                              .bias = d->bias,
+                              .closes = &d->closed,
+                              .n_seqs = 1,
+                              .n_tokens = 1}};
+    if (i_step == 1) {
+        open_all(d, false);
+        d->opens[0] = d->opens[SEQS - 1];
+        d->opens[0].seq_id = NEW;
+        d->p.n_opens = d->p.n_closes = 1;
+        d->closed = OLD;
+        d->p.n_blocks = 2;
+        d->blocks[0] = 2 * (SEQS - 1); /* the prompt's, which is full */
+        d->blocks[1] = 2 * SEQS;
+    }
+    d->tokens[0] = token;
+    d->seqs[0] = (struct plan_seq){.seq_id = NEW,
+                                   .pos = prompts[SEQS - 1] + i_step - 1,
+                                   .n_tokens = 1,
+                                   .n_blocks = d->p.n_blocks,
+                                   .want = WANT_LAST,
+                                   .restore = i_step == 1 ? snapshot : 0};
 }
 
 enum status rank_rig_run(struct rank_rig *r, uint32_t i, const int32_t *last, bool penalty)
 {
     static struct draft d;
-    make_plan(&d, i, last, penalty);
+    make_plan(&d, i, last, penalty, r->plan.dc.n_snapshots > 0);
     enum status st = rank_step_run(r->step, &d.p);
     memset(&d, 0x5a, sizeof d); /* the plan is not looked at again */
     return st;
 }
 
-enum status rank_rig_take(struct rank_rig *r, struct result_token got[SEQS], int32_t last[SEQS])
+static enum status take_tokens(struct rank_rig *r, uint32_t n_want, struct result_token *got)
 {
     int32_t rows[SEQS], n_rows;
     uint32_t n;
     TRY(rank_step_sample(r->step, rows, &n_rows));
     const struct result_token *t = rank_step_tokens(r->step, &n);
-    if (n_rows != 0 || n != SEQS)
+    if (n_rows != 0 || n != n_want)
         FAIL(ST_BUG, "%u tokens, %d rows are not decided by their candidates", n, n_rows);
-    for (uint32_t i = 0; i < SEQS; i++) {
-        got[i] = t[i];
-        last[i] = t[i].token;
+    memcpy(got, t, n * sizeof *got);
+    return ST_OK;
+}
+
+enum status rank_rig_take(struct rank_rig *r, struct result_token got[SEQS], int32_t last[SEQS])
+{
+    TRY(take_tokens(r, SEQS, got));
+    for (uint32_t i = 0; i < SEQS; i++)
+        last[i] = got[i].token;
+    return ST_OK;
+}
+
+enum status rank_rig_reuse(struct rank_rig *r, struct result_token expected[RIG_NEW][SEQS])
+{
+    static struct draft d;
+    for (uint32_t i = 1; i < RIG_NEW; i++) {
+        struct result_token got;
+        const struct result_token *want = &expected[i][SEQS - 1];
+        make_reuse_plan(&d, i, expected[i - 1][SEQS - 1].token, r->plan.dc.n_snapshots > 0);
+        TRY(rank_step_run(r->step, &d.p));
+        TRY(take_tokens(r, 1, &got));
+        if (got.token != want->token || got.logprob != want->logprob)
+            FAIL(ST_BUG, "reused prefix, token %u: %d (%a), expected %d (%a)", i, got.token,
+                 (double)got.logprob, want->token, (double)want->logprob);
     }
     return ST_OK;
 }

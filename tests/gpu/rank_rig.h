@@ -36,6 +36,11 @@ MUST_CHECK enum status rank_rig_take(struct rank_rig *r, struct result_token got
 /* RIG_NEW steps; ahead: each is run before the results of the one in front of it are taken. */
 MUST_CHECK enum status rank_rig_generate(struct rank_rig *r, bool ahead, bool penalty,
                                          struct result_token got[RIG_NEW][RIG_SEQS]);
+/* Behind rank_rig_generate without penalty, whose tokens are `expected`: a new sequence takes the last
+ * one's prompt over (its block, and of a model with states the snapshot that step 0 kept) and gives
+ * the same tokens.  ST_BUG names the first that differs. */
+MUST_CHECK enum status rank_rig_reuse(struct rank_rig *r,
+                                      struct result_token expected[RIG_NEW][RIG_SEQS]);
 /* ST_BUG names the first token that differs. */
 MUST_CHECK enum status rank_rig_same(struct result_token got[RIG_NEW][RIG_SEQS],
                                      struct result_token expected[RIG_NEW][RIG_SEQS]);

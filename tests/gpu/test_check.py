@@ -3,6 +3,7 @@ write what others read.  A stand-in for nvidia-smi lets check.sh go on to rows t
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,16 @@ def a_bundle_is_whole_and_small():
         assert r.returncode == 0, r.stdout
         size = sum(f.stat().st_size for f in bundle.rglob("*") if f.is_file())
         assert size < 30 << 20, size  # sources and models; programs may take as much again
+        golden, missing = bundle / "tests/golden", []
+        sources = "".join((ROOT / "tests/gpu" / f"gpu_{part}.c").read_text() for part in ("model", "golden", "rank", "ranks"))
+        models = set(re.findall(r'\{"([\w-]+)", DT_', sources)) | set(re.findall(r"%s/([a-z][\w-]+)\"", sources))
+        models |= set(re.findall(r'"([\w-]+)"', re.search(r"names\[\] = \{(.*?)\};", sources, re.S).group(1)))
+        inputs = set(re.findall(r'\{"([\w-]+)", (?:true|false)\}', sources))
+        for name in inputs:
+            missing += [] if (golden / "inputs" / name / "logits.f32").exists() else [name]
+            models.add(json.loads((ROOT / "tests/golden/inputs" / name / "expected.json").read_text())["model"])
+        missing += [m for m in models - {"", "expected.json"} if not (golden / "models" / m / "config.json").exists()]
+        assert len(models) > 60 and len(inputs) > 8 and not missing, (len(models), len(inputs), missing)
         r = run("cmake", "-S", bundle, "-B", bundle / "build", "-DINGOT_CUDA_CHECK=ON", "-DINGOT_CUDA=OFF",
                 f"-DINGOT_CJSON_ROOT={bundle}/gpu-data/cjson")
         assert r.returncode == 0, r.stdout

@@ -32,16 +32,29 @@ struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, 
                                    .kv_dtype = kv};
 }
 
+static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype kv,
+                             bool rounds_inputs)
+{
+    memset(r, 0, sizeof *r);
+    TRY(backend_open(&r->be, "metal", &(struct backend_config){0}));
+    TRY(loader_open(&r->ld, dir));
+    if (rounds_inputs)
+        TRY(loader_round_inputs(r->ld));
+    struct decoder_config cfg = rank_config(loader_config(r->ld), kv, 0, 1);
+    return engine_create(&r->e, r->ld, r->be, NULL, &cfg);
+}
+
 enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
                       const struct rank_place *p)
 {
-    memset(r, 0, sizeof *r);
     assert(!p); /* one rank alone */
     (void)p;
-    TRY(backend_open(&r->be, "metal", &(struct backend_config){0}));
-    TRY(loader_open(&r->ld, dir));
-    struct decoder_config cfg = rank_config(loader_config(r->ld), kv, 0, 1);
-    return engine_create(&r->e, r->ld, r->be, NULL, &cfg);
+    return open_rank(r, dir, kv, false);
+}
+
+enum status rank_open_rounded(struct rank_engine *r, const char *dir, enum dtype kv)
+{
+    return open_rank(r, dir, kv, true);
 }
 
 void rank_close(struct rank_engine *r)

@@ -13,10 +13,10 @@
 static const struct input_case {
     const char *name;
     int max_world; /* of 1, 2 and 4 */
-} cases[] = {{"fp8-block", 4},        {"fp8-block-experts", 1}, {"fp8-static", 4},
-             {"int8-token", 4},       {"int8-token-zeros", 4},  {"int8-static", 4},
-             {"ct-fp8-token", 4},     {"ct-fp8-static", 4},     {"ct-fp8-group", 4},
-             {"fp8-block-latent", 1}, {"fp8-block-delta", 1}};
+} cases[] = {{"fp8-block", 4},      {"fp8-block-experts", 1}, {"fp8-static", 4},
+             {"int8-token", 4},     {"int8-token-zeros", 4},  {"int8-static", 4},
+             {"ct-fp8-token", 4},   {"ct-fp8-static", 4},     {"ct-fp8-group", 4},
+             {"int8-token-f32", 4}, {"fp8-block-latent", 1},  {"fp8-block-delta", 1}};
 
 struct expected {
     char dir[1024];

@@ -4,6 +4,7 @@ add_library(ingot_op_cases STATIC
   ${CMAKE_CURRENT_LIST_DIR}/op_env.c
   ${CMAKE_CURRENT_LIST_DIR}/op_gates.c
   ${CMAKE_CURRENT_LIST_DIR}/op_delta.c
+  ${CMAKE_CURRENT_LIST_DIR}/op_inputs.c
   ${CMAKE_CURRENT_LIST_DIR}/op_latent.c
   ${CMAKE_CURRENT_LIST_DIR}/op_linear.c
   ${CMAKE_CURRENT_LIST_DIR}/op_logits.c

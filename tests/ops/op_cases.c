@@ -129,6 +129,11 @@
     {                                                                                              \
         .op = &op_cut_gates, .rows = T, .k = F, .n_slices = SLICES, .cap = FACTOR, __VA_ARGS__     \
     }
+/* G columns of a group, 0: all */
+#define ROUND(T, K, G, V, ...)                                                                     \
+    {                                                                                              \
+        .op = &op_round_input, .rows = T, .k = K, .n = G, .variant = V, __VA_ARGS__                \
+    }
 #define EACH_FLOAT(X) X(DT_F32) X(DT_F16) X(DT_BF16)
 #define EACH_GGUF(X)                                                                               \
     X(DT_Q8_0)                                                                                     \
@@ -403,5 +408,20 @@ const struct op_case op_cases[] = {
     CUT(40, 515, 8, 1.645f, ),
     CUT(40, 515, 8, 1.645f, .variant = 1),
     CUT(9, 2048, 4, 0.0f, .variant = 1),
+    ROUND(0, 16, 0, 0, ),
+    ROUND(1, 1, 0, 0, ),
+    ROUND(9, 1030, 0, 0, ),
+    ROUND(9, 515, 0, 1, ),
+    ROUND(40, 300, 128, 1, ),
+    ROUND(5, 300, 7, 0, ),
+    ROUND(5, 33, 1, 1, ),
+    ROUND(5, 2100, 0, 2, ),
+    ROUND(5, 300, 128, 3, ),
+    ROUND(7, 300, 0, 0, .n_parts = 3), /* ranks that share a group */
+    ROUND(7, 300, 128, 1, .n_parts = 8),
+    ROUND(7, 50, 16, 0, .n_parts = 4),
+    TO_CACHE(9, 4, 31, 10, 3, DT_F32, .variant = 1), /* latents that are rounded */
+    TO_CACHE(17, 16, 576, 64, 128, DT_F32, .interleaved = true, .variant = 2),
+    TO_CACHE(5, 3, 70, 12, 20, DT_BF16, .variant = 2),
 };
 const size_t n_op_cases = ARRAY_LEN(op_cases);

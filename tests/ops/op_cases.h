@@ -51,7 +51,7 @@ extern const struct op op_linear, op_embed, op_add_rms_norm, op_layer_norm, op_a
     op_wide_norm, op_route_sigmoid, op_attention_sinks, op_attention_full, op_attention_rel_bias,
     op_moe_limited, op_attention_latent, op_latent_to_cache, op_heads_linear, op_delta,
     op_gated_norm, op_relu2, op_moe_up, op_predict_streams, op_correct_streams, op_match_rms,
-    op_known_ids, op_cut_gates, op_moe_input, op_attention_chunk, op_qkv_unit;
+    op_known_ids, op_cut_gates, op_moe_input, op_attention_chunk, op_qkv_unit, op_round_input;
 
 /* Does the case multiply with BF16 weights? */
 static inline bool op_has_bf16_weights(const struct op_case *c)
@@ -59,6 +59,10 @@ static inline bool op_has_bf16_weights(const struct op_case *c)
     return c->dtype == DT_BF16 &&
            (c->op == &op_linear || c->op == &op_moe_ffn || c->op == &op_heads_linear);
 }
+
+/* The number of an input_rule's grid that is nearest to y, of two the one with an even last bit; *step: from
+ * it to the next. */
+double op_on_grid(enum input_grid grid, double y, double *step);
 
 /* Repeatable number in [-1, 1) for (stream, i, j). */
 float in_f32(uint32_t stream, int64_t i, int64_t j);

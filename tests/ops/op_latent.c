@@ -9,7 +9,17 @@
 
 enum { MAX_POS = 64, X_GAP = 2, OUT_GAP = 3 };
 
-/* ---- latent_to_cache: k elements of a head of q before the rotated ones; d of a cache row ---- */
+/* ---- latent_to_cache: k elements of a head of q before the rotated ones; d of a cache row; variant: how the latent is
+ * rounded, 1 int8 with one scale, 2 e4m3 with one for 16 elements ---- */
+
+static struct input_rule latent_rule(const struct op_case *c)
+{
+    return (struct input_rule){.grid = c->variant == 1   ? GRID_INT8
+                                       : c->variant == 2 ? GRID_E4M3
+                                                         : GRID_NONE,
+                               .group = c->variant == 2 ? 16 : 0,
+                               .all = c->d - c->rot};
+}
 
 static int32_t head_of(const struct op_case *c)
 {
@@ -80,6 +90,7 @@ static enum status run_latent(struct backend *be, const struct op_case *c, int32
                             .q_per_kv = c->n_q,
                             .eps = NORM_EPS,
                             .k_norm = env_vector(&e, norm, r),
+                            .round_latent = latent_rule(c),
                             .rope_interleaved = c->interleaved};
     al.cos = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs);
     al.sin = env_packed(&e, MAX_POS, c->rot / 2, DT_F32, cs + MAX_POS * (c->rot / 2));
@@ -142,6 +153,26 @@ static double stored_bound(enum dtype t, double x, double most, double err)
     }
 }
 
+/* x [n], each off by err, becomes the nearest of the rule's grid; b: what that may be off.  One near the middle of two may
+ * become either. */
+static void ref_round(const struct input_rule *r, double *x, int32_t n, double err, double *b)
+{
+    int32_t group = r->group ? r->group : n;
+    for (int32_t from = 0; from < n; from += group) {
+        int32_t end = from + group < n ? from + group : n;
+        double peak = 0, step;
+        for (int32_t i = from; i < end; i++)
+            peak = fmax(peak, fabs(x[i]));
+        double scale = peak / (r->grid == GRID_INT8 ? 127.5 : 448);
+        for (int32_t i = from; i < end; i++) {
+            double y = x[i] / scale, to = op_on_grid(r->grid, y, &step);
+            double off = 3 * err / scale, middle = fabs(fabs(y - to) - step / 2);
+            b[i] = 3 * err + (middle <= off ? step * scale : 0);
+            x[i] = to * scale;
+        }
+    }
+}
+
 static void ref_row(const struct op_case *c, int32_t t, double *o, double *b)
 {
     double sq = 0, most = 0;
@@ -156,8 +187,13 @@ static void ref_row(const struct op_case *c, int32_t t, double *o, double *b)
     for (int32_t i = 0; i < c->d; i++)
         most = fmax(most, fabs(o[i]));
     double err = (r / 16 + 40) * EPS * 2 * (most + 1e-30);
+    struct input_rule rule = latent_rule(c);
     for (int32_t i = 0; i < c->d; i++)
-        b[i] = stored_bound(c->dtype, o[i], most, err);
+        b[i] = err;
+    if (rule.grid != GRID_NONE)
+        ref_round(&rule, o, r, err, b);
+    for (int32_t i = 0; i < c->d; i++)
+        b[i] = stored_bound(c->dtype, o[i], most, b[i]);
     double top = c->dtype == DT_I8 ? 127 : 448;
     o[c->d] = op_kv_scaled(c->dtype) ? most / top : 1;
     b[c->d] = op_kv_scaled(c->dtype) ? (err + 4 * EPS * most) / top : 0;

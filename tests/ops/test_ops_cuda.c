@@ -85,6 +85,29 @@ Test(ops_cuda, scaled_weights_have_the_bits_of_the_cpu)
     backend_ops_of(cpu)->close(cpu);
 }
 
+/* Rounded inputs are the CPU's. */
+Test(ops_cuda, rounded_inputs_have_the_bits_of_the_cpu)
+{
+    struct backend *be = open_gpu(), *cpu = NULL;
+    size_t n = 0;
+    cr_assert_eq(backend_open(&cpu, "cpu", &(struct backend_config){.isa = "plain", .threads = 1}),
+                 ST_OK);
+    emulator_seed(seeds[1]);
+    for (size_t i = 0; i < n_op_cases; i++) {
+        const struct op_case *c = &op_cases[i];
+        if (c->op != &op_round_input)
+            continue;
+        float *got = results(be, c), *want = results(cpu, c);
+        check_same(c, got, want, "the CPU's");
+        free(got);
+        free(want);
+        n++;
+    }
+    cr_assert_gt(n, 10);
+    backend_ops_of(be)->close(be);
+    backend_ops_of(cpu)->close(cpu);
+}
+
 /* Decodes whose splits have no room are done by other kernels, to the same bits. */
 Test(ops_cuda, attention_without_room_for_its_splits)
 {

@@ -43,7 +43,7 @@ MISTAKES = [
     ("a barrier that not all threads reach", "add_rms_norm", r"bar\.sync \t?0;", "@%p1 bar.sync 0;", 0, "add_rms_norm"),
     ("shfl over half of a warp", "add_rms_norm", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+, %r\d+, %r\d+), %r\d+", r"\1, 65535", 0, "add_rms_norm"),
     ("shfl: another distance", "attention", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+), %r\d+", r"\1, 8", 0, ATTENTION),
-    ("no griddepcontrol.wait", "pack_kernel", r"griddepcontrol\.wait;", "", "all", LINEAR),
+    ("no griddepcontrol.wait", "pack_kernel", r"griddepcontrol\.wait;", "", "all", "chain"),
     ("no wait for the packed activations", "tiles_kernel", r"griddepcontrol\.wait;", "", "all", LINEAR),
     ("no wait before the merge of splits", "attention_merge", r"griddepcontrol\.wait;", "", "all", ATTENTION),
     ("no wait in the join of tiles", "join_kernel", r"griddepcontrol\.wait;", "", "all", LINEAR),
@@ -67,6 +67,9 @@ MISTAKES = [
     ("a stage is read before it is written", "quant_tiles_kernel", r"bar\.sync \t?0;", "", 1, LINEAR),
     ("no wait for the records of x", "quant_rows_kernel", r"griddepcontrol\.wait;", "", "all", LINEAR),
     ("no barrier before groups are merged", "attention_merge", r"bar\.sync \t?0;", "", 1, ATTENTION),
+    ("no wait for the rows that are rounded", "round_input", r"griddepcontrol\.wait;", "", "all", "chain"),
+    ("no barrier in the peak of a row", "round_input_kernelILb1", r"bar\.sync \t?0;", "", 1, "round_input"),
+    ("shfl over half of a warp, a group's peak", "round_input_kernelILb0", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+, %r\d+, %r\d+), %r\d+", r"\1, 65535", 0, "round_input"),
     ("bf16 rounded in the wrong half", "pack_kernelI9elem_bf16", r"(cvt\.rn\.bf16x2\.f32 %r\d+), (%f\d+), (%f\d+)", r"\1, \3, \2", 0, LINEAR),
 ]
 

@@ -3,7 +3,8 @@
  *           [--first yes]
  * FILE: paths of PTX files, one a line.  A case passes when it agrees with double precision, and with
  * INGOT_ALL when rows in chunks of 5 have the same bits, too.  Before each case the backend's scratch
- * memory is undefined.  --match: the ops whose names begin so, alone ("ranks": the collectives; "experts");
+ * memory is undefined.  --match: the ops whose names begin so, alone ("ranks": the collectives; "experts";
+ * "chain": behind other kernels);
  * --first: nothing after the first failure.
  * Without it every kernel must have been launched.  TAP on stdout, or to $INGOT_TAP. */
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "gpu/tap.h"
 #include "ops/op_cuda.h"
 #include "ops/op_verdict.h"
+#include "ptx/ptx_chain.h"
 #include "ptx/ptx_cuda.h"
 #include "ptx/ptx_experts.h"
 #include "ptx/ptx_ranks.h"
@@ -195,6 +197,8 @@ int main(int argc, char **argv)
         ptx_check_ranks(&t);
     if (matches(o.match, "experts") && !(o.first && t.failed))
         ptx_check_experts(&t);
+    if (matches(o.match, "chain") && !(o.first && t.failed))
+        ptx_check_chains(&t);
     if (!o.match)
         check_coverage(&t);
     ptx_cuda_close();

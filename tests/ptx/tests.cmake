@@ -37,6 +37,7 @@ if(INGOT_HAVE_CUDA)
   file(GENERATE OUTPUT ${INGOT_PTX_LIST} CONTENT "$<JOIN:$<TARGET_OBJECTS:ingot_kernels_ptx>,\n>\n")
 
   add_executable(ptx_ops ${CMAKE_CURRENT_LIST_DIR}/ptx_ops.c ${CMAKE_CURRENT_LIST_DIR}/ptx_ranks.c ${CMAKE_CURRENT_LIST_DIR}/ptx_experts.c
+    ${CMAKE_CURRENT_LIST_DIR}/ptx_chain.c
     ${CMAKE_SOURCE_DIR}/collectives/reduce.c)
   set_target_properties(ptx_ops PROPERTIES INGOT_PTX ON CUDA_RUNTIME_LIBRARY None)
   target_include_directories(ptx_ops SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
