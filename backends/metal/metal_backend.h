@@ -23,6 +23,7 @@ enum metal_kernel {
 
 enum {
     N_EVENTS = 16,
+    METAL_MAX_COMMITTED = 32, /* command buffers under way; half of what a queue gives */
     MAX_BOUND = 16,           /* buffers of a kernel */
     TOPK_MAX = 256,           /* largest k of topk */
     SCRATCH_BYTES = 16 << 20, /* lists of topk; free for every op: ops are in one queue */
@@ -67,6 +68,13 @@ struct metal_event {
     objc_ref before, after; /* retained; NULL: none */
 };
 
+/* A command buffer that is committed, and what is told about it when it fails. */
+struct metal_committed {
+    objc_ref commands; /* retained */
+    enum metal_kernel first, last;
+    uint64_t n_dispatches;
+};
+
 struct backend {
     struct backend_base base;
     objc_ref device, queue, library;
@@ -75,10 +83,14 @@ struct backend {
     char name[64];
 
     objc_ref commands, encoder; /* being filled, retained; NULL: none */
-    objc_ref committed; /* the last one that was committed, retained; NULL: there was none */
-    uint64_t work;      /* multiply-adds of `commands` */
-    enum metal_kernel last_kernel;
+    objc_ref committed;     /* the last one that was committed, retained; NULL: there was none */
+    uint64_t work;          /* multiply-adds of `commands` */
+    uint64_t n_in_commands; /* dispatches of `commands` */
+    enum metal_kernel first_kernel, last_kernel; /* of `commands` */
     uint64_t n_dispatched, n_committed;
+    /* Those that are not known to have ended well, the oldest first.  One that failed stays. */
+    struct metal_committed under_way[METAL_MAX_COMMITTED];
+    int n_under_way;
     struct metal_event event[N_EVENTS];
 
     struct buf *scratch; /* [SCRATCH_BYTES] */

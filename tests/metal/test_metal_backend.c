@@ -256,15 +256,85 @@ Test(metal, a_command_buffer_ends_when_its_work_is_large)
     close_metal(be);
 }
 
-Test(metal, a_failure_names_device_and_kernel)
+/* Of a command buffer the device names none of its kernels: the first and the last one are told. */
+Test(metal, a_failure_names_device_and_kernels)
 {
     struct buf *a;
     struct backend *be = open_metal();
     MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
     metal_double_fail("zero_bytes");
-    MUST(metal_zero(be, f32_view(a, 0, 1, 16, 16)));
+    MUST(metal_zero(be, v));
+    MUST(metal_scale(be, v, 2.0f));
     cr_assert_eq(metal_sync(be), ST_DEVICE);
-    says("Metal device emulated GPU, commands up to kernel zero_bytes: a failure");
+    says("Metal device emulated GPU, kernels zero_bytes to scale (2 dispatches): a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* Another command buffer follows the one that fails and ends well: the wait for it fails all the same,
+ * with the kernel of the first one, and so does every later wait. */
+Test(metal, a_failure_before_the_last_command_buffer_is_seen)
+{
+    struct buf *a;
+    bool passed = false;
+    uint64_t ns;
+    float back[16];
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    MUST(metal_event_mark(be, 0));
+    MUST(metal_scale(be, v, 2.0f));
+    MUST(metal_event_mark(be, 1));
+    MUST(metal_scale(be, v, 2.0f));
+    cr_assert_eq(metal_sync(be), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    cr_assert_eq(metal_event_wait(be, 1, 1000000, &passed), ST_DEVICE);
+    cr_assert_eq(metal_event_elapsed(be, 0, 1, &ns), ST_DEVICE);
+    cr_assert_eq(metal_read(be, back, v), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* An event behind the command buffer that fails, and waits for it alone. */
+Test(metal, a_failure_before_an_event_is_seen)
+{
+    struct buf *a;
+    bool passed = false;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    MUST(metal_commit(be));
+    MUST(metal_scale(be, v, 2.0f));
+    MUST(metal_event_mark(be, 1));
+    cr_assert_eq(metal_event_wait(be, 1, 1000000, &passed), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* More command buffers than are remembered: the oldest is waited for, and its failure is not lost. */
+Test(metal, a_failure_behind_many_command_buffers_is_seen)
+{
+    struct buf *a;
+    enum status st = ST_OK;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    for (int i = 0; i < 3 * METAL_MAX_COMMITTED && st == ST_OK; i++) {
+        st = metal_commit(be);
+        if (st == ST_OK)
+            st = metal_scale(be, v, 2.0f);
+    }
+    cr_assert_eq(st, ST_DEVICE);
+    says("kernel zero_bytes: a failure");
     metal_free(be, a);
     close_metal(be);
 }
