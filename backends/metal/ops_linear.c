@@ -46,11 +46,12 @@ static enum status product(struct backend *be, const struct weight *w, const str
     if (w->bias)
         bias = (struct metal_bound){w->bias, (size_t)p->row0 * sizeof(float)};
     const struct metal_bound bound[] = {{w->data, p->at}, from, bias, to};
-    struct mtl_size groups = {groups_for(p->rows, METAL_LINEAR_SIMDS),
-                              groups_for(n, METAL_LINEAR_TOKENS), 1};
-    return METAL_DISPATCH(be, metal_kernel_of(KERNEL_linear_f32, p->type), args, bound, groups,
-                          32 * METAL_LINEAR_SIMDS,
-                          (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
+    bool one = n == 1;
+    int64_t rows = METAL_LINEAR_SIMDS * (one ? METAL_LINEAR_ROWS_ONE : METAL_LINEAR_ROWS);
+    struct mtl_size groups = {groups_for(p->rows, rows), groups_for(n, METAL_LINEAR_TOKENS), 1};
+    return METAL_DISPATCH(
+        be, metal_kernel_of(one ? KERNEL_linear_one_f32 : KERNEL_linear_f32, p->type), args, bound,
+        groups, 32 * METAL_LINEAR_SIMDS, (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
 }
 static_assert((int)METAL_MAX_SLICES == (int)N_SLICES, "slices of the kernels and of weights");
 

@@ -7,7 +7,8 @@ set(INGOT_METAL_HOST_SOURCES ${metal}/device.c ${metal}/memory.c ${metal}/metal.
 set(INGOT_METAL_GENERATED ${CMAKE_BINARY_DIR}/metal)
 set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h
   ${CMAKE_SOURCE_DIR}/backends/exact_math.h ${metal}/args.h ${metal}/shaders/reduce.metal ${metal}/shaders/rows.metal
-  ${metal}/shaders/quant.metal ${metal}/shaders/linear.metal ${metal}/shaders/moe.metal ${metal}/shaders/attention.metal
+  ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal
+  ${metal}/shaders/linear.metal ${metal}/shaders/moe.metal ${metal}/shaders/attention.metal
   ${metal}/shaders/logits.metal)
 string(REPLACE ";" "|" metal_files "${metal_text}")
 file(MAKE_DIRECTORY ${INGOT_METAL_GENERATED})

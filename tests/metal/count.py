@@ -1,12 +1,12 @@
 """Instructions of the shaders' inner loops, counted in what clang makes of the shader text.
 
 The method: the text is compiled as C++14 with address spaces (address_spaces.h) at -O2, without vectors and unrolling, to
-LLVM's intermediate code, in which products are the very row_sums of linear.metal with 1 or 8 rows of x.  Of the innermost
-loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken; loops
-inside it that the type alone makes (a subnormal f16) count once.  Phi nodes, casts of pointers and address arithmetic of
-one step are free; a conversion between integers and floats, a division and a product of integers take 4 ticks as they
-have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  Apple's compiler may do better
-or worse."""
+LLVM's intermediate code, in which products are the very strip_sums of linear.metal with 1 or 8 rows of x.  Of the
+innermost loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken,
+and divided by the weights that it handles.  Phi nodes, casts of pointers, elements of vectors (which are registers) and
+address arithmetic of one step are free; a conversion between integers and floats, a division and a product of integers
+take 4 ticks as they have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  Apple's
+compiler may do better or worse."""
 import functools
 import pathlib
 import re
@@ -15,10 +15,12 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
-FREE = {"phi", "bitcast", "getelementptr", "freeze"}
+FREE = {"phi", "bitcast", "getelementptr", "freeze", "extractelement", "insertelement", "shufflevector"}
+PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16}  # weights of a piece, else 8: pieces.metal
+ROWS = {1: 4, 8: 2}  # of w in a simdgroup, by rows of x: args.h
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "linear", "moe", "attention",
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "pieces", "linear", "moe", "attention",
                                                                "logits"))]
 
 
@@ -30,11 +32,11 @@ def text():
 
 
 def product(name, rows):
-    return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x, int64_t step,\n'
-            f"    constant int32_t *end, uint lane)\n{{\n    float sum[8 * METAL_MAX_SLICES], all = 0.0f;\n"
-            f"    int64_t at[8];\n    for (int t = 0; t < {rows}; t++)\n        at[t] = t * step;\n"
-            f"    row_sums<METAL_{name}>(w, x, at, {rows}, 1, end, sum, lane);\n"
-            f"    for (int t = 0; t < {rows}; t++)\n        all += sum[t * METAL_MAX_SLICES];\n    return all;\n}}\n")
+    n = ROWS[rows]
+    return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
+            f"    const thread int64_t *at, const thread int64_t *row, constant int32_t *end, uint lane)\n{{\n    float sum[{n * rows}], all = 0.0f;\n"
+            f"    strip_sums<METAL_{name}, {n}, {rows}>(row, w, at, x, {rows}, 0, *end, sum, lane);\n"
+            f"    for (int i = 0; i < {n * rows}; i++)\n        all += sum[i];\n    return all;\n}}\n")
 
 
 @functools.cache
@@ -43,7 +45,7 @@ def functions():
     builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
     source = builtin + text() + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
     command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
-               "-fno-slp-vectorize", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
+               "-fno-slp-vectorize", "-fno-unroll-loops", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
                "-o", "-"]
     made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
     found = {}
@@ -127,10 +129,10 @@ def innermost(blocks):
 
 @functools.cache
 def of_product(name, rows):
-    """Ticks of a lane for a weight and `rows` rows of x."""
+    """Ticks of a lane for a weight and `rows` rows of x: of the loop over pieces, which has the most products."""
     blocks = functions()[f"product_{name}_{rows}"]
-    (head, body), = innermost(blocks)
-    return longest(blocks, head, body)
+    pieces = max(innermost(blocks), key=lambda loop: sum("llvm.fma.f32" in line for n in loop[1] for line in blocks[n]))
+    return longest(blocks, *pieces) / (PIECE.get(name, 8) * ROWS[rows])
 
 
 @functools.cache

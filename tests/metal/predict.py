@@ -135,13 +135,13 @@ def kernels_table(counts):
     rows = []
     for name, (one, eight) in counts.items():
         if name.startswith("attention"):
-            rows.append([name, str(one), str(eight), "", "", "waiting: one simdgroup for a head"])
+            rows.append([name, f"{one:.1f}", f"{eight:.1f}", "", "", "waiting: one simdgroup for a head"])
             continue
         shares = []
         for chip in ("M1", "M4 Max"):
             reading, computing = product_s(counts, chip, 4096, 4096, name, 1)
             shares.append(f"{100 * min(1, reading / computing):.0f} %")
-        rows.append([name, str(one), str(eight), *shares, "bytes" if shares == ["100 %"] * 2 else "instructions"])
+        rows.append([name, f"{one:.1f}", f"{eight:.1f}", *shares, "bytes" if shares == ["100 %"] * 2 else "instructions"])
     return table(("kernel", "ticks, 1 row", "ticks, 8 rows", "M1", "M4 Max", "a decode is bound by"), rows)
 
 
@@ -183,7 +183,8 @@ def between(readme):
 
 
 def counts_of(readme):
-    return {m[1]: (int(m[2]), int(m[3])) for m in re.finditer(r"^\| ([A-Z]\w+|attention \w+) \| (\d+) \| (\d+) \|", readme, re.M)}
+    return {m[1]: (float(m[2]), float(m[3]))
+            for m in re.finditer(r"^\| ([A-Z]\w+|attention \w+) \| ([\d.]+) \| ([\d.]+) \|", readme, re.M)}
 
 
 def main():

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
+#include "common/quant.h"
+#include "quant_blocks.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -336,6 +338,86 @@ Test(metal, a_failure_behind_many_command_buffers_is_seen)
     cr_assert_eq(st, ST_DEVICE);
     says("kernel zero_bytes: a failure");
     metal_free(be, a);
+    close_metal(be);
+}
+
+/* ---- products ---- */
+
+static const enum dtype product_types[] = {DT_F32,  DT_F16,    DT_BF16,   DT_Q8_0, DT_Q4_0, DT_Q4_1,
+                                           DT_Q5_0, DT_Q5_1,   DT_Q2_K,   DT_Q3_K, DT_Q4_K, DT_Q5_K,
+                                           DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4};
+
+/* w [5, 768] of made-up bits without NaN; slices end within blocks. */
+enum { W_ROWS = 5, W_COLS = 768 };
+static struct weight *some_weight(struct backend *be, enum dtype t)
+{
+    const struct quant_form *f = quant_form(t);
+    size_t row_bytes =
+        f ? (size_t)(W_COLS / f->block) * (size_t)f->n_bytes : (size_t)W_COLS * dtype_size(t);
+    struct weight_src src = {.name = "w",
+                             .cols = W_COLS,
+                             .n_parts = 1,
+                             .n_slices = 4,
+                             .slice_end = {100, 100, 530, W_COLS}};
+    struct weight *w;
+    char *data = f ? (char *)quant_random_blocks(t, (size_t)W_ROWS * W_COLS, 0.02f, 7U)
+                   : malloc(row_bytes * W_ROWS);
+    for (size_t i = 0; i < row_bytes * W_ROWS && !f; i++)
+        data[i] = (char)(i % dtype_size(t) == dtype_size(t) - 1 ? 0x20 + i % 0x17 : i * 37);
+    src.part[0] =
+        (struct weight_part){.data = data, .row_bytes = row_bytes, .dtype = t, .rows = W_ROWS};
+    MUST(metal_load_weight(be, &src, &w));
+    free(data);
+    return w;
+}
+
+/* Every weight of a product has the bits of its row's element: rows of x with one 1. */
+static void check_weights(struct backend *be, enum dtype t, int32_t n)
+{
+    struct weight *w = some_weight(be, t);
+    struct buf *x, *out, *rows, *ids;
+    float *one = calloc((size_t)n * W_COLS, sizeof *one);
+    float *got = calloc((size_t)n * W_ROWS, sizeof *got), *want = calloc(W_ROWS, W_COLS * 4);
+    MUST(metal_alloc(be, (size_t)n * W_COLS * 4, MEM_DEVICE, &x));
+    MUST(metal_alloc(be, (size_t)n * W_ROWS * 4, MEM_DEVICE, &out));
+    MUST(metal_alloc(be, W_ROWS * W_COLS * 4, MEM_DEVICE, &rows));
+    MUST(metal_alloc(be, W_ROWS * 4, MEM_DEVICE, &ids));
+    struct view vi = {.buf = ids, .rows = W_ROWS, .cols = 1, .stride = 1, .dtype = DT_I32};
+    MUST(metal_write(be, vi, (const int32_t[]){0, 1, 2, 3, 4}));
+    MUST(metal_embed(be, w, 0, vi, f32_view(rows, 0, W_ROWS, W_COLS, W_COLS)));
+    MUST(metal_read(be, want, f32_view(rows, 0, W_ROWS, W_COLS, W_COLS)));
+    for (int32_t k = 0; k < W_COLS; k += n) {
+        memset(one, 0, (size_t)n * W_COLS * sizeof *one);
+        for (int32_t i = 0; i < n; i++)
+            one[(size_t)i * W_COLS + (size_t)(k + i) % W_COLS] = 1.0f;
+        MUST(metal_write(be, f32_view(x, 0, n, W_COLS, W_COLS), one));
+        MUST(metal_linear(be, w, f32_view(x, 0, n, W_COLS, W_COLS),
+                          f32_view(out, 0, n, W_ROWS, W_ROWS)));
+        MUST(metal_read(be, got, f32_view(out, 0, n, W_ROWS, W_ROWS)));
+        for (int32_t i = 0; i < n * W_ROWS; i++) {
+            int32_t row = i % W_ROWS, col = (k + i / W_ROWS) % W_COLS;
+            cr_assert_eq(bits_of_f32(got[i]), bits_of_f32(want[row * W_COLS + col]),
+                         "%s: row %d, column %d: %a is %a", dtype_name(t), row, col,
+                         (double)want[row * W_COLS + col], (double)got[i]);
+        }
+    }
+    metal_free(be, x);
+    metal_free(be, out);
+    metal_free(be, rows);
+    metal_free(be, ids);
+    metal_free_weight(be, w);
+    free(one);
+    free(got);
+    free(want);
+}
+
+Test(metal, weights_of_products_have_the_bits_of_rows)
+{
+    struct backend *be = open_metal();
+    for (size_t i = 0; i < ARRAY_LEN(product_types); i++)
+        check_weights(be, product_types[i], 96);
+    for (int32_t i = 0; i < 3; i++)
+        check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 1);
     close_metal(be);
 }
 
