@@ -29,6 +29,8 @@
     METAL_WEIGHT_KERNELS(X, linear)                                                                \
     METAL_WEIGHT_KERNELS(X, linear_one)                                                            \
     METAL_WEIGHT_KERNELS(X, experts)                                                               \
+    METAL_WEIGHT_KERNELS(X, matrix)                                                                \
+    METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \

@@ -5,8 +5,8 @@ LLVM's intermediate code, in which products are the very strip_sums of linear.me
 innermost loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken,
 and divided by the weights that it handles.  Phi nodes, casts of pointers, elements of vectors (which are registers) and
 address arithmetic of one step are free; a conversion between integers and floats, a division and a product of integers
-take 4 ticks as they have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  Apple's
-compiler may do better or worse."""
+take 4 ticks as they have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  A product
+of matrices has 16 multiply-adds a lane and is taken for MATRIX ticks.  Apple's compiler may do better or worse."""
 import functools
 import pathlib
 import re
@@ -18,9 +18,14 @@ TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL",
 FREE = {"phi", "bitcast", "getelementptr", "freeze", "extractelement", "insertelement", "shufflevector"}
 PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16}  # weights of a piece, else 8: pieces.metal
 ROWS = {1: 4, 8: 2}  # of w in a simdgroup, by rows of x: args.h
+MATRIX = 18  # assumed: not measured
+MATRIX_ROWS = 16  # of w in a simdgroup, for 8 or 32 rows of x: args.h
+MATRIX_TOKENS = (8, 32)
+MATRIX_TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"]
+TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "pieces", "linear", "moe", "attention",
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "quant", "pieces", "linear", "matrix", "moe", "attention",
                                                                "logits"))]
 
 
@@ -39,11 +44,20 @@ def product(name, rows):
             f"    for (int i = 0; i < {n * rows}; i++)\n        all += sum[i];\n    return all;\n}}\n")
 
 
+def matrices(name, rows):
+    n = rows // 8 * 2
+    return (f'extern "C" float matrices_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
+            f"    const thread lane_parts<{rows // 8}> *a, constant int32_t *end)\n{{\n    simdgroup_float8x8 sum[{n}];\n"
+            f"    float all = 0.0f;\n    matrix_sums<METAL_{name}, {rows // 8}>(*a, w, x, 0, *end, sum);\n"
+            f"    for (int i = 0; i < {n}; i++)\n        all += sum[i].thread_elements()[0];\n    return all;\n}}\n")
+
+
 @functools.cache
 def functions():
     """{name: {block: [instructions]}}"""
     builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
     source = builtin + text() + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
+    source += "".join(matrices(name, rows) for name in MATRIX_TYPES for rows in MATRIX_TOKENS)
     command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
                "-fno-slp-vectorize", "-fno-unroll-loops", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
                "-o", "-"]
@@ -65,6 +79,8 @@ def functions():
 
 def ticks(line):
     op = re.match(r"(?:%[\w.]+ = )?(?:tail )?(\w+)", line)[1]
+    if "@matrix_product" in line:
+        return MATRIX
     return 0 if op in FREE or op == "br" and "," not in line else 4 if op in SLOW else 1
 
 
@@ -107,32 +123,44 @@ def loops(blocks):
 
 
 def longest(blocks, head, body):
-    """Ticks of the longest way from head through the body, each block once."""
-    @functools.cache
-    def cost(name, seen):
-        own = sum(map(ticks, blocks[name]))
-        rest = [cost(to, seen | {name}) for to in follow(blocks[name]) if to in body and to != head and to not in seen]
-        return own + max(rest, default=0)
-    return cost(head, frozenset())
+    """Ticks of the longest way from head through the body; of a loop in it, one turn."""
+    done, way = {}, set()
+
+    def cost(name):
+        if name not in done:
+            way.add(name)
+            rest = [cost(to) for to in follow(blocks[name]) if to in body and to not in way]
+            way.remove(name)
+            done[name] = sum(map(ticks, blocks[name])) + max(rest, default=0)
+        return done[name]
+    return cost(head)
 
 
-def has_fma(blocks, body):
-    return any("llvm.fma.f32" in line for name in body for line in blocks[name])
+def terms(blocks, body):
+    return sum(any(term in line for term in TERM) for name in body for line in blocks[name])
 
 
 def innermost(blocks):
-    """[(head, body)] of the innermost loops with a fused multiply-add."""
-    found = [(h, b) for h, b in loops(blocks).items() if has_fma(blocks, b)]
-    return [(h, b) for h, b in found
-            if not any(other < b and has_fma(blocks, other) for _, other in found)]
+    """[(head, body)] of the innermost loops with a fused multiply-add or a product of matrices."""
+    found = [(h, b) for h, b in loops(blocks).items() if terms(blocks, b)]
+    return [(h, b) for h, b in found if not any(other < b for _, other in found)]
+
+
+def main_loop(blocks):
+    """Ticks of the loop over pieces, which has the most products."""
+    return longest(blocks, *max(innermost(blocks), key=lambda loop: terms(blocks, loop[1])))
 
 
 @functools.cache
 def of_product(name, rows):
-    """Ticks of a lane for a weight and `rows` rows of x: of the loop over pieces, which has the most products."""
-    blocks = functions()[f"product_{name}_{rows}"]
-    pieces = max(innermost(blocks), key=lambda loop: sum("llvm.fma.f32" in line for n in loop[1] for line in blocks[n]))
-    return longest(blocks, *pieces) / (PIECE.get(name, 8) * ROWS[rows])
+    """Ticks of a lane for a weight and `rows` rows of x."""
+    return main_loop(functions()[f"product_{name}_{rows}"]) / (PIECE.get(name, 8) * ROWS[rows])
+
+
+@functools.cache
+def of_matrices(name, rows):
+    """The same by matrices: a step has 8 pieces of each row."""
+    return main_loop(functions()[f"matrices_{name}_{rows}"]) / (PIECE.get(name, 8) * 8 * MATRIX_ROWS / 32)
 
 
 @functools.cache

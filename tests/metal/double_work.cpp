@@ -284,8 +284,8 @@ static void encoder_dispatch(id self, SEL, size3 groups, size3 threads)
         wrong("a dispatch without a pipeline");
         return;
     }
-    if (n == 0 || n > mtl.max_threads || n % 32 != 0 || groups.width == 0 || groups.height == 0 ||
-        groups.depth == 0) {
+    if (n == 0 || n > threads_of(e->pipeline) || n % 32 != 0 || groups.width == 0 ||
+        groups.height == 0 || groups.depth == 0) {
         wrong("kernel %s: %lu x %lu x %lu groups of %lu threads", e->pipeline->name, groups.width,
               groups.height, groups.depth, n);
         return;

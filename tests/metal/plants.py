@@ -59,6 +59,13 @@ PLANTS = {
     "a wrong stride": ("ops_rows.c", ".in_stride = gate_up.stride", ".in_stride = out.stride", OPS, "act_mul"),
     "an argument struct of 8-byte members": ("args.h", "int32_t n_bytes, dst_step, src_step;",
                                              "int64_t n_bytes, dst_step, src_step;", TEXT, None),
+    "matrices without being asked for": ("matrices.c", "be->matrices = s && ", "be->matrices = !s || ", BACKEND, None),
+    "matrices that are not checked": ("metal.c", "be->matrices ? metal_check_matrices(be) : ST_OK", "ST_OK", BACKEND, None),
+    "a layout of matrices that is taken for granted": ("shaders/matrix.metal", "at[1] = (int)m.thread_elements()[1];",
+                                                       "at[1] = at[0] + 1;", OPS, "linear"),
+    "rows and columns of matrices swapped": ("shaders/matrix.metal", "m.w_col[e] = (uint)(at[e] / 8);",
+                                             "m.w_col[e] = (uint)(at[e] % 8);", OPS, "linear"),
+    "columns of other matrices": ("shaders/matrix.metal", "right[16 * r + step]", "right[16 * r + (step ^ 1)]", BACKEND, None),
     "more threadgroup memory than there is": ("shaders/attention.metal", "SHARED(float, x, [METAL_MAX_HEAD]);",
                                               "SHARED(float, x, [METAL_MAX_HEAD * 20]);", OPS, "qkv_to_cache"),
     "a missing barrier of a group": ("shaders/reduce.metal", "    BARRIER(); /* part is written */\n", "", OPS, "add_rms_norm"),
@@ -171,7 +178,7 @@ def table(caught):
 @tap.case
 def every_planted_mistake_is_caught():
     if "INGOT_ALL" not in os.environ:
-        raise tap.Skip("builds the backend 40 times: tests/run.sh --all")
+        raise tap.Skip("builds the backend 50 times: tests/run.sh --all")
     caught = dict(rows(PLANTS))
     assert "nothing" not in caught.values(), [name for name, by in caught.items() if by == "nothing"]
     assert TABLE.read_text() == table(caught), "plants.py --write"

@@ -59,6 +59,22 @@ same_bytes("stories260K", "together")
 same_bytes("stories260K", "in_chunks_and_another_thread_order", seed="11", coordinator=["--max-step-tokens", "8"])
 if "INGOT_ALL" in os.environ:
     same_bytes("stories260K-bf16", "together")
+
+
+class Matrices(Emulated):
+    """Products by simdgroup matrices, of a device with a layout and an order of sums of its own."""
+
+    def answers(self, *args, **how):
+        mine = {"INGOT_METAL_PRODUCTS": "matrices", "INGOT_EMULATE_MATRICES": "5"}
+        os.environ.update(mine)
+        try:
+            return super().answers(*args, **how)
+        finally:
+            for name in mine:
+                del os.environ[name]
+
+
+Matrices(need, METAL, "/tp1.2.4.8/matrices1", requests()).same_bytes("stories260K", "by_matrices_together")
 Constrained(need, METAL).same_bytes("together")
 SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
 small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))

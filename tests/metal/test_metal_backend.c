@@ -63,6 +63,54 @@ Test(metal, what_cannot_be_opened)
     refused((struct backend_config){0}, ST_DEVICE, "no Metal device on this machine");
 }
 
+static void choose(const char *products)
+{
+    cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", products, 1), 0);
+}
+
+/* Matrices are chosen by name alone, and have a numerics id of their own. */
+Test(metal, matrix_products_are_chosen_by_name)
+{
+    static const char *const all[][2] = {
+        {NULL, "chains2"}, {"chains", "chains2"}, {"matrices", "matrices1"}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct backend_info info;
+        if (all[i][0])
+            choose(all[i][0]);
+        struct backend *be = open_metal();
+        backend_ops_of(be)->info(be, &info);
+        cr_assert_str_eq(info.matrix, all[i][1]);
+        cr_assert_eq(be->pipeline[KERNEL_matrix_q4_k] != NULL, i == 2);
+        close_metal(be);
+    }
+    choose("matrix");
+    refused((struct backend_config){0}, ST_RANGE, "INGOT_METAL_PRODUCTS=matrix:");
+}
+
+/* Where they do not keep the contract, and on GPUs without them. */
+Test(metal, matrix_products_that_cannot_be_had_are_refused)
+{
+    choose("matrices");
+    metal_double_break_matrices(true);
+    refused((struct backend_config){0}, ST_UNSUPPORTED,
+            "INGOT_METAL_PRODUCTS=matrices: Metal device emulated GPU gives a row");
+    metal_double_break_matrices(false);
+    metal_double_family(1006);
+    refused((struct backend_config){0}, ST_UNSUPPORTED, "Apple7");
+}
+
+/* Their kernels need fewer threads: they take many registers. */
+Test(metal, pipelines_of_matrices_may_be_smaller)
+{
+    choose("matrices");
+    metal_double_matrix_threads(128);
+    close_metal(open_metal());
+    metal_double_matrix_threads(96);
+    refused((struct backend_config){0}, ST_UNSUPPORTED,
+            "kernel matrix_f32: simdgroups of 32 threads and groups of at most 96; needed are 32 "
+            "and 128");
+}
+
 Test(metal, pipelines_that_are_too_small_are_refused)
 {
     metal_double_pipelines(16, 1024);
@@ -418,6 +466,19 @@ Test(metal, weights_of_products_have_the_bits_of_rows)
         check_weights(be, product_types[i], 96);
     for (int32_t i = 0; i < 3; i++)
         check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 1);
+    close_metal(be);
+}
+
+/* Both kernels of matrices. */
+Test(metal, weights_of_matrix_products_have_the_bits_of_rows)
+{
+    choose("matrices");
+    metal_double_matrices(5);
+    struct backend *be = open_metal();
+    for (size_t i = 0; i < ARRAY_LEN(product_types); i++)
+        check_weights(be, product_types[i], 96);
+    for (int32_t i = 0; i < 3; i++)
+        check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 8);
     close_metal(be);
 }
 

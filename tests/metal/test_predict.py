@@ -56,6 +56,16 @@ def decodes_of_the_main_types_are_bound_by_bytes():
 
 
 @tap.case
+def matrices_are_better_for_prompts_alone():
+    counts = predict.counts_of(README)
+    for chip in predict.CHIPS:
+        for kind in predict.KINDS:
+            assert predict.prefill(counts, "8B", kind, chip, kernels="matrices ") > predict.prefill(counts, "8B", kind, chip)
+            assert predict.decode(counts, "8B", kind, chip, kernels="matrices ")["products"] >= \
+                predict.decode(counts, "8B", kind, chip)["products"]
+
+
+@tap.case
 def dispatches_are_those_of_the_double():
     if not (BIN / "metal_bench_double").exists():
         raise tap.Skip("built without libobjc")

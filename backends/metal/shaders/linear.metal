@@ -109,7 +109,8 @@ static inline void strip_sums(const thread int64_t *row, const device uint8_t *w
             }
     }
     UNROLL for (int i = 0; i < ROWS * TOKENS; i++)
-        acc[i] = tree_sum(acc[i]);
+        if (i % TOKENS < n)
+            acc[i] = tree_sum(acc[i]);
 }
 
 /* Of one row of w with n <= METAL_LINEAR_TOKENS rows of x, which begin at[t] elements behind x: w is
