@@ -90,8 +90,7 @@ struct backend_info {
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
     enum activations activations; /* CPU: never AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
-                          the bits of products depend on; Metal: their order, "chains2"; "": nothing
-                          of the kind */
+                          the bits of products depend on; "": nothing of the kind */
 };
 
 /* Borrowed row-major [rows, cols] window of a buf. */

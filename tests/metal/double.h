@@ -21,7 +21,8 @@
  * have another layout and another order of sums for each seed of theirs.
  *
  * For a worker the environment's INGOT_METAL_STRICT=1 asks for both checks that need asking; its
- * device is sealed by the first commit. */
+ * device is sealed by the first commit.  INGOT_METAL_FAIL names a file: when it is there, the next command
+ * buffer with the kernel that it names ends with an error, and the file goes. */
 #ifndef TESTS_METAL_DOUBLE_H
 #define TESTS_METAL_DOUBLE_H
 

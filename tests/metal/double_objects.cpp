@@ -158,6 +158,8 @@ void make_classes()
         mtl.seed = strtoull(seed, nullptr, 10);
     if (const char *seed = getenv("INGOT_EMULATE_MATRICES"))
         mtl.matrices_seed = strtoull(seed, nullptr, 10);
+    if (const char *file = getenv("INGOT_METAL_FAIL"))
+        mtl.fail_file = file;
     mtl.seal_at_commit = getenv("INGOT_METAL_STRICT") != nullptr;
     mtl.check_writes |= mtl.seal_at_commit;
     __objc_msg_forward2 = unknown_message;

@@ -98,7 +98,7 @@ def programs_that_die_or_are_cut_short_or_missing():
 def a_hanging_program_is_ended_with_what_it_started():
     with tempfile.TemporaryDirectory() as folder:
         pid = pathlib.Path(folder) / "pid"
-        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "ops=1")
+        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "ops=1", "--limit", "matrices=1")
         child = int(pid.read_text())
     assert r.returncode == 1 and rows["ops"]["verdict"] == "FAILED" and "1 s were up" in rows["ops"]["note"], rows["ops"]
     assert rows["stories"]["verdict"] == "passed", rows
