@@ -75,7 +75,7 @@ static inline void strip_sums(const thread int64_t *row, const device uint8_t *w
                               int end, thread float *acc, uint lane)
 {
     const int runs = piece_runs<TYPE>(), origin = origin_of<TYPE>(start);
-    struct span s = span_of<TYPE>(start - origin, end - origin);
+    struct column_span s = span_of<TYPE>(start - origin, end - origin);
     w += origin_bytes<TYPE>(origin);
     x += origin;
     UNROLL for (int i = 0; i < ROWS * TOKENS; i++)

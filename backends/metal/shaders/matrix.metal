@@ -106,7 +106,7 @@ static inline void matrix_sums(const thread struct lane_parts<X_TILES> &a, const
                                thread simdgroup_float8x8 *sum)
 {
     const int origin = origin_of<TYPE>(start);
-    struct span s = span_of<TYPE>(start - origin, end - origin);
+    struct column_span s = span_of<TYPE>(start - origin, end - origin);
     w += origin_bytes<TYPE>(origin);
     x += origin;
     UNROLL for (int i = 0; i < X_TILES * MATRIX_TILES; i++)

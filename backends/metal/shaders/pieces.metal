@@ -229,17 +229,17 @@ template <int TYPE> static inline int64_t origin_bytes(int origin)
 }
 
 /* The whole units of the columns [start, end), and what is left of them on both sides. */
-struct span {
+struct column_span {
     uint first, last; /* pieces [first, last) */
     int left, right;  /* columns [start, left) and [right, end) */
 };
 
-template <int TYPE> static inline struct span span_of(int start, int end)
+template <int TYPE> static inline struct column_span span_of(int start, int end)
 {
     const int cols = unit_cols<TYPE>(), pieces = unit_pieces<TYPE>();
     int a = (start + cols - 1) / cols, b = end / cols;
     bool within = a > b; /* one unit */
-    struct span s;
+    struct column_span s;
     s.first = within ? 0 : (uint)(a * pieces);
     s.last = within ? 0 : (uint)(b * pieces);
     s.left = within ? end : a * cols;
