@@ -469,6 +469,67 @@ Test(metal, weights_of_products_have_the_bits_of_rows)
     close_metal(be);
 }
 
+/* ---- slices ---- */
+
+enum { S_COLS = 800, S_ROWS = 3 };
+
+/* out [n, S_ROWS] = x w^T of columns [from, to) in slices of which `end` has the ends. */
+static void slices_product(struct backend *be, int32_t from, int32_t to, int n_slices,
+                           const int32_t *end, struct buf *x, int32_t n, float *out)
+{
+    static float w[S_ROWS][S_COLS];
+    struct weight_src src = {.name = "w", .cols = to - from, .n_parts = 1, .n_slices = n_slices};
+    struct weight *loaded;
+    struct buf *b;
+    for (int32_t i = 0; i < S_ROWS * S_COLS; i++)
+        w[i / S_COLS][i % S_COLS] = (float)(i * 7919 % 1009 - 500) / 257.0f;
+    for (int i = 0; i < n_slices; i++)
+        src.slice_end[i] = end[i] - from;
+    src.part[0] = (struct weight_part){
+        .data = &w[0][from], .row_bytes = sizeof w[0], .dtype = DT_F32, .rows = S_ROWS};
+    MUST(metal_load_weight(be, &src, &loaded));
+    MUST(metal_alloc(be, (size_t)n * S_ROWS * 4, MEM_DEVICE, &b));
+    struct view vx = f32_view(x, (size_t)from * 4, n, to - from, S_COLS);
+    MUST(metal_linear(be, loaded, vx, f32_view(b, 0, n, S_ROWS, S_ROWS)));
+    MUST(metal_read(be, out, f32_view(b, 0, n, S_ROWS, S_ROWS)));
+    metal_free(be, b);
+    metal_free_weight(be, loaded);
+}
+
+/* A sum has the bits of its slices' sums, each as a product of its own, added as struct weight_src's
+ * tree. */
+static void check_slices_of(int32_t n)
+{
+    static const int32_t end[8] = {100, 203, 203, 300, 431, 555, 700, S_COLS};
+    struct backend *be = open_metal();
+    float in[17 * S_COLS], got[17 * S_ROWS], part[8][17 * S_ROWS] = {0};
+    struct buf *x;
+    MUST(metal_alloc(be, sizeof in, MEM_DEVICE, &x));
+    for (int32_t i = 0; i < 17 * S_COLS; i++)
+        in[i] = (float)(i * 104729 % 2003 - 1000) / 331.0f;
+    MUST(metal_write(be, f32_view(x, 0, 17, S_COLS, S_COLS), in));
+    slices_product(be, 0, S_COLS, 8, end, x, n, got);
+    for (int s = 0, from = 0; s < 8; from = end[s++])
+        if (end[s] > from)
+            slices_product(be, from, end[s], 1, &end[s], x, n, part[s]);
+    for (int apart = 1; apart < 8; apart *= 2)
+        for (int s = 0; s < 8; s += 2 * apart)
+            for (int32_t i = 0; i < n * S_ROWS; i++)
+                part[s][i] += part[s + apart][i];
+    cr_assert_arr_eq(got, part[0], (size_t)n * S_ROWS * sizeof *got);
+    metal_free(be, x);
+    close_metal(be);
+}
+
+Test(metal, slices_are_added_as_a_tree)
+{
+    check_slices_of(1);
+    check_slices_of(17);
+    choose("matrices");
+    check_slices_of(1);
+    check_slices_of(17);
+}
+
 /* Both kernels of matrices. */
 Test(metal, weights_of_matrix_products_have_the_bits_of_rows)
 {
