@@ -75,7 +75,7 @@ PLANTS = {
                                              "    if (lane == 0)\n        BARRIER();\n", OPS, "add_rms_norm"),
     "half of the lanes are not added": ("shaders/reduce.metal", "static inline float tree_sum(float v)\n{\n    for (int apart = 16;",
                                         "static inline float tree_sum(float v)\n{\n    for (int apart = 8;", OPS, "linear"),
-    "a row too many": ("shaders/linear.metal", "t < n && first + r < a.rows)", "t < n && first + r <= a.rows)", OPS, "linear"),
+    "a row too many": ("shaders/linear.metal", "t < n && first + r < a.rows)", "t < n && first + r <= a.rows)", BACKEND, None),
     "columns that are left out": ("shaders/pieces.metal", "s.right = within ? end : b * cols;",
                                   "s.right = within ? end : end;", OPS, "linear"),
     "pieces that are left out": ("shaders/linear.metal", "p < s.last; p += 32", "p + 1 < s.last; p += 32", OPS, "linear"),
