@@ -27,7 +27,10 @@
 #define METAL_KERNELS(X)                                                                           \
     METAL_WEIGHT_KERNELS(X, embed)                                                                 \
     METAL_WEIGHT_KERNELS(X, linear)                                                                \
+    METAL_WEIGHT_KERNELS(X, linear_one)                                                            \
     METAL_WEIGHT_KERNELS(X, experts)                                                               \
+    METAL_WEIGHT_KERNELS(X, matrix)                                                                \
+    METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \
@@ -73,17 +76,22 @@
 enum {
     METAL_STRIP = 256,        /* threads of a group, and elements, where elements are independent */
     METAL_NORM_THREADS = 256, /* of a group that adds a row up */
-    METAL_LINEAR_SIMDS = 4,   /* of a group of linear: rows of w */
-    METAL_LINEAR_TOKENS = 8,  /* of a group of linear: rows of x */
-    METAL_TOPK_THREADS = 256, /* of a group of topk_chunk and topk_join */
-    METAL_CHUNK = 2048,       /* columns of a chunk of topk: 16 KiB of keys */
-    METAL_HEAD_SIMDS = 8,     /* of a group of an op over heads: a head each */
-    METAL_DELTA_THREADS = 128, /* of a group of delta_conv and delta_rule: columns */
-    METAL_MAX_HEAD = 512,      /* largest d_head, and d_value of latent attention */
-    METAL_MAX_LATENT = 576,    /* largest d_head of latent attention */
-    METAL_REL_REACH = 128,     /* REL_REACH of backend.h */
-    METAL_MAX_STREAMS = 8,     /* STREAMS_MAX of backend.h */
-    METAL_MAX_TAPS = 16,       /* DELTA_MAX_TAPS of backend.h */
+    METAL_LINEAR_SIMDS = 4,     /* simdgroups of a group of linear */
+    METAL_LINEAR_ROWS = 2,      /* of a simdgroup: rows of w, */
+    METAL_LINEAR_TOKENS = 8,    /* and rows of x, */
+    METAL_LINEAR_ROWS_ONE = 4,  /* of linear_one, which has one row of x: rows of w */
+    METAL_MATRIX_ROWS = 16,     /* the same of matrix and matrix_one: rows of w, */
+    METAL_MATRIX_TOKENS = 32,   /* of matrix: rows of x, */
+    METAL_MATRIX_ONE = 8,       /* and of matrix_one */
+    METAL_TOPK_THREADS = 256,   /* of a group of topk_chunk and topk_join */
+    METAL_CHUNK = 2048,         /* columns of a chunk of topk: 16 KiB of keys */
+    METAL_HEAD_SIMDS = 8,       /* of a group of an op over heads: a head each */
+    METAL_DELTA_THREADS = 128,  /* of a group of delta_conv and delta_rule: columns */
+    METAL_MAX_HEAD = 512,       /* largest d_head, and d_value of latent attention */
+    METAL_MAX_LATENT = 576,     /* largest d_head of latent attention */
+    METAL_REL_REACH = 128,      /* REL_REACH of backend.h */
+    METAL_MAX_STREAMS = 8,      /* STREAMS_MAX of backend.h */
+    METAL_MAX_TAPS = 16,        /* DELTA_MAX_TAPS of backend.h */
     METAL_MAX_SLICES = 8,      /* N_SLICES of backend.h */
     METAL_MAX_EXPERTS = 512,   /* MOE_MAX_EXPERTS of backend.h */
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */

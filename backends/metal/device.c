@@ -32,6 +32,7 @@ static enum status check_device(struct backend *be)
 {
     const char *name = MTL_GET(utf8, MTL_GET(device_name, be->device));
     snprintf(be->name, sizeof be->name, "%s", name ? name : "?");
+    /* simdgroup matrices are of the same family */
     if (!MTL(supports_family, be->device, FAMILY_APPLE7) || !MTL_GET(unified, be->device))
         FAIL(ST_UNSUPPORTED, "Metal device %s: needed is a GPU of family Apple7 (M1) or later",
              be->name);
@@ -56,8 +57,8 @@ static enum status make_library(struct backend *be)
     return ST_OK;
 }
 
-/* Most threads of a group of any kernel. */
-enum { MAX_THREADS = 256, SIMD_WIDTH = 32 };
+/* Most threads of a group of any kernel, and of those of matrices, which take many registers. */
+enum { MAX_THREADS = 256, MATRIX_THREADS = 32 * METAL_LINEAR_SIMDS, SIMD_WIDTH = 32 };
 
 static enum status make_pipeline(struct backend *be, int i)
 {
@@ -70,10 +71,12 @@ static enum status make_pipeline(struct backend *be, int i)
         FAIL(ST_DEVICE, "kernel %s: %s", metal_kernel_names[i], metal_error_text(error));
     unsigned long width = MTL_GET(simd_width, be->pipeline[i]);
     unsigned long threads = MTL_GET(max_threads, be->pipeline[i]);
-    if (width != SIMD_WIDTH || threads < MAX_THREADS)
-        FAIL(ST_UNSUPPORTED,
-             "kernel %s: simdgroups of %lu threads and groups of at most %lu; needed are %d and %d",
-             metal_kernel_names[i], width, threads, SIMD_WIDTH, MAX_THREADS);
+    unsigned long needed = metal_kernel_is_of_matrices(i) ? MATRIX_THREADS : MAX_THREADS;
+    if (width != SIMD_WIDTH || threads < needed)
+        FAIL(
+            ST_UNSUPPORTED,
+            "kernel %s: simdgroups of %lu threads and groups of at most %lu; needed are %d and %lu",
+            metal_kernel_names[i], width, threads, SIMD_WIDTH, needed);
     return ST_OK;
 }
 
@@ -88,7 +91,8 @@ static enum status take_all(struct backend *be)
         FAIL(ST_DEVICE, "Metal device %s gives no command queue", be->name);
     TRY(make_library(be));
     for (int i = 0; i < N_METAL_KERNELS; i++)
-        TRY(make_pipeline(be, i));
+        if (be->matrices || !metal_kernel_is_of_matrices(i))
+            TRY(make_pipeline(be, i));
     return ST_OK;
 }
 

@@ -22,8 +22,10 @@ static enum status open_all(struct backend *be, const struct backend_config *cfg
         FAIL(ST_RANGE, "--device %d: a Mac has one Metal device, 0", cfg->device);
     if (cfg->numerics == NUMERICS_FAST)
         FAIL(ST_UNSUPPORTED, "--numerics fast: the Metal backend has strict numerics alone");
+    TRY(metal_choose_products(be));
     TRY(metal_take_device(be));
-    return metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
+    TRY(metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch));
+    return be->matrices ? metal_check_matrices(be) : ST_OK;
 }
 
 static enum status metal_open(struct backend **out, const struct backend_config *cfg)
@@ -55,6 +57,8 @@ static void metal_info(struct backend *be, struct backend_info *out)
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
+    /* the orders of this backend's products, which decide their bits */
+    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices1" : "chains2");
 }
 
 const struct backend_ops metal_ops = {

@@ -23,6 +23,7 @@ enum metal_kernel {
 
 enum {
     N_EVENTS = 16,
+    METAL_MAX_COMMITTED = 32, /* command buffers under way; half of what a queue gives */
     MAX_BOUND = 16,           /* buffers of a kernel */
     TOPK_MAX = 256,           /* largest k of topk */
     SCRATCH_BYTES = 16 << 20, /* lists of topk; free for every op: ops are in one queue */
@@ -31,6 +32,8 @@ enum {
 
 /* Of a command buffer: macOS ends those that run for long. */
 static const uint64_t METAL_MAX_WORK = UINT64_C(1) << 33;
+/* As DISPATCH_WORK, of matrices, which are several times as fast and read w once for 32 rows. */
+static const int64_t MATRIX_WORK = INT64_C(1) << 32;
 
 /* The text of all kernels (embedded). */
 extern const char metal_source[];
@@ -67,22 +70,39 @@ struct metal_event {
     objc_ref before, after; /* retained; NULL: none */
 };
 
+/* A command buffer that is committed, and what is told about it when it fails. */
+struct metal_committed {
+    objc_ref commands; /* retained */
+    enum metal_kernel first, last;
+    uint64_t n_dispatches;
+};
+
 struct backend {
     struct backend_base base;
     objc_ref device, queue, library;
     objc_ref pipeline[N_METAL_KERNELS];
+    bool matrices;     /* products by simdgroup matrices: INGOT_METAL_PRODUCTS */
     size_t max_buffer; /* bytes */
     char name[64];
 
     objc_ref commands, encoder; /* being filled, retained; NULL: none */
-    objc_ref committed; /* the last one that was committed, retained; NULL: there was none */
-    uint64_t work;      /* multiply-adds of `commands` */
-    enum metal_kernel last_kernel;
+    objc_ref committed;     /* the last one that was committed, retained; NULL: there was none */
+    uint64_t work;          /* multiply-adds of `commands` */
+    uint64_t n_in_commands; /* dispatches of `commands` */
+    enum metal_kernel first_kernel, last_kernel; /* of `commands` */
     uint64_t n_dispatched, n_committed;
+    /* Those that are not known to have ended well, the oldest first.  One that failed stays. */
+    struct metal_committed under_way[METAL_MAX_COMMITTED];
+    int n_under_way;
     struct metal_event event[N_EVENTS];
 
     struct buf *scratch; /* [SCRATCH_BYTES] */
 };
+
+static inline bool metal_kernel_is_of_matrices(int kernel)
+{
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_matrix_one_mxfp4;
+}
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
 static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum metal_type type)
@@ -92,7 +112,8 @@ static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum me
 }
 static_assert((int)KERNEL_embed_mxfp4 == (int)KERNEL_embed_f32 + (int)METAL_MXFP4 &&
                   (int)KERNEL_linear_q4_k == (int)KERNEL_linear_f32 + (int)METAL_Q4_K &&
-                  (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0,
+                  (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0 &&
+                  (int)KERNEL_matrix_one_mxfp4 == (int)KERNEL_matrix_one_f32 + (int)METAL_MXFP4,
               "kernels in the order of types");
 
 /* What kernel argument i + 1 is bound to. */
@@ -210,6 +231,13 @@ size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32
 enum status metal_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                              struct weight **out);
 void metal_free_weight(struct backend *be, struct weight *w);
+
+/* matrices.c */
+/* How products are made: the environment's INGOT_METAL_PRODUCTS, "chains" (also without it) or
+ * "matrices". */
+MUST_CHECK enum status metal_choose_products(struct backend *be);
+/* Refuses matrices where a row of a product has other bits in another place or beside other rows. */
+MUST_CHECK enum status metal_check_matrices(struct backend *be);
 
 /* ops_linear.c */
 enum status metal_embed(struct backend *be, const struct weight *table, int32_t first_id,

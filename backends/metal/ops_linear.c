@@ -28,6 +28,23 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
     return ST_OK;
 }
 
+/* What a simdgroup of a kernel has: rows of w and of x. */
+static const struct shape {
+    enum metal_kernel kernel; /* its first type's */
+    int32_t rows, tokens;
+} chains = {KERNEL_linear_f32, METAL_LINEAR_ROWS, METAL_LINEAR_TOKENS},
+  chains_one = {KERNEL_linear_one_f32, METAL_LINEAR_ROWS_ONE, 1},
+  matrices = {KERNEL_matrix_f32, METAL_MATRIX_ROWS, METAL_MATRIX_TOKENS},
+  matrices_one = {KERNEL_matrix_one_f32, METAL_MATRIX_ROWS, METAL_MATRIX_ONE};
+
+/* For n rows of x; the two of each kind give the same bits. */
+static const struct shape *shape_of(const struct backend *be, int32_t n)
+{
+    if (be->matrices)
+        return n <= METAL_MATRIX_ONE ? &matrices_one : &matrices;
+    return n == 1 ? &chains_one : &chains;
+}
+
 /* Rows [first, first + n) of x times one part of w. */
 static enum status product(struct backend *be, const struct weight *w, const struct metal_part *p,
                            struct view x, struct view out, int32_t first, int32_t n)
@@ -46,9 +63,10 @@ static enum status product(struct backend *be, const struct weight *w, const str
     if (w->bias)
         bias = (struct metal_bound){w->bias, (size_t)p->row0 * sizeof(float)};
     const struct metal_bound bound[] = {{w->data, p->at}, from, bias, to};
-    struct mtl_size groups = {groups_for(p->rows, METAL_LINEAR_SIMDS),
-                              groups_for(n, METAL_LINEAR_TOKENS), 1};
-    return METAL_DISPATCH(be, metal_kernel_of(KERNEL_linear_f32, p->type), args, bound, groups,
+    const struct shape *s = shape_of(be, n);
+    struct mtl_size groups = {groups_for(p->rows, (int64_t)METAL_LINEAR_SIMDS * s->rows),
+                              groups_for(n, s->tokens), 1};
+    return METAL_DISPATCH(be, metal_kernel_of(s->kernel, p->type), args, bound, groups,
                           32 * METAL_LINEAR_SIMDS,
                           (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
 }
@@ -61,9 +79,10 @@ enum status metal_linear(struct backend *be, const struct weight *w, struct view
     assert(!w->vector && x.rows == out.rows && x.cols == w->k && out.cols == w->n);
     for (int i = 0; i < w->n_parts; i++) {
         const struct metal_part *p = &w->part[i];
-        int64_t row_work = (int64_t)p->rows * w->k + 1, most = DISPATCH_WORK / row_work;
-        most = most < METAL_LINEAR_TOKENS ? METAL_LINEAR_TOKENS
-                                          : most / METAL_LINEAR_TOKENS * METAL_LINEAR_TOKENS;
+        int64_t row_work = (int64_t)p->rows * w->k + 1;
+        int64_t tile = be->matrices ? METAL_MATRIX_TOKENS : METAL_LINEAR_TOKENS;
+        int64_t most = (be->matrices ? MATRIX_WORK : DISPATCH_WORK) / row_work;
+        most = most < tile ? tile : most / tile * tile;
         for (int32_t t = 0, n; t < x.rows && p->rows > 0; t += n) {
             n = x.rows - t < most ? x.rows - t : (int32_t)most;
             TRY(product(be, w, p, x, out, t, n));

@@ -1,6 +1,6 @@
 /* Command buffers: kernels are encoded into one until somebody waits, an event is marked or its work
  * is large; they run in the order in which they are committed. */
-#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -24,7 +24,98 @@ static enum status begin(struct backend *be)
     objc_autoreleasePoolPop(pool);
     if (!encoder)
         FAIL(ST_DEVICE, "Metal device %s gives no command buffer", be->name);
-    be->work = 0;
+    be->work = be->n_in_commands = 0;
+    return ST_OK;
+}
+
+static enum status failed(struct backend *be, const struct metal_committed *c)
+{
+    char kernels[128];
+    const char *first = metal_kernel_names[c->first], *last = metal_kernel_names[c->last];
+    if (c->n_dispatches == 1)
+        snprintf(kernels, sizeof kernels, "kernel %s", first);
+    else
+        snprintf(kernels, sizeof kernels, "kernels %s to %s (%llu dispatches)", first, last,
+                 (unsigned long long)c->n_dispatches);
+    void *pool = objc_autoreleasePoolPush();
+    id error = MTL_GET(buffer_error, c->commands);
+    enum status st = status_fail(ST_DEVICE, __FILE__, __LINE__, "Metal device %s, %s: %s", be->name,
+                                 kernels, metal_error_text(error));
+    objc_autoreleasePoolPop(pool);
+    return st;
+}
+
+/* Have `commands`, and so all before it, ended?  One that failed is an error of the device, now and
+ * at every later question.  Command buffers end in the order in which they were committed; one that
+ * is not under way any more has ended well. */
+static enum status ended(struct backend *be, id commands, bool *out)
+{
+    int at = -1, done = 0;
+    for (int i = 0; i < be->n_under_way; i++)
+        if (be->under_way[i].commands == commands)
+            at = i;
+    for (; done <= at; done++) {
+        unsigned long status = MTL_GET(buffer_status, be->under_way[done].commands);
+        if (status == ERROR)
+            return failed(be, &be->under_way[done]);
+        if (status != COMPLETED)
+            break;
+    }
+    *out = done > at;
+    for (int i = 0; i < done; i++)
+        metal_give(&be->under_way[i].commands);
+    be->n_under_way -= done;
+    memmove(be->under_way, be->under_way + done, (size_t)be->n_under_way * sizeof be->under_way[0]);
+    return ST_OK;
+}
+
+static enum status wait_for(struct backend *be, id commands, uint64_t wait_us, bool *out)
+{
+    uint64_t from = clock_us();
+    for (;;) {
+        TRY(ended(be, commands, out));
+        if (*out || clock_us() - from >= wait_us)
+            return ST_OK;
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+}
+
+/* As wait_for, without an end. */
+static enum status wait_long(struct backend *be, id commands)
+{
+    bool done;
+    TRY(wait_for(be, commands, SYNC_LIMIT_S * UINT64_C(1000000), &done));
+    if (!done)
+        FAIL(ST_DEVICE, "Metal device %s has not finished after %d s", be->name, SYNC_LIMIT_S);
+    return ST_OK;
+}
+
+/* Room for one more command buffer under way: the oldest is waited for. */
+static enum status make_room(struct backend *be)
+{
+    return be->n_under_way < METAL_MAX_COMMITTED ? ST_OK : wait_long(be, be->under_way[0].commands);
+}
+
+enum status metal_commit(struct backend *be)
+{
+    if (!be->commands)
+        return ST_OK;
+    TRY(make_room(be));
+    MTL_GET(end_encoding, be->encoder);
+    metal_give(&be->encoder);
+    MTL_GET(commit, be->commands);
+    be->n_committed++;
+    be->under_way[be->n_under_way++] =
+        (struct metal_committed){.commands = MTL_GET(retain, be->commands),
+                                 .first = be->first_kernel,
+                                 .last = be->last_kernel,
+                                 .n_dispatches = be->n_in_commands};
+    for (int i = 0; i < N_EVENTS; i++)
+        if (be->event[i].marked && !be->event[i].after)
+            be->event[i].after = MTL_GET(retain, be->commands);
+    metal_give(&be->committed);
+    be->committed = be->commands;
+    be->commands = NULL;
     return ST_OK;
 }
 
@@ -47,63 +138,16 @@ enum status metal_dispatch(struct backend *be, enum metal_kernel kernel, const v
     MTL(dispatch, be->encoder, groups, ((struct mtl_size){threads, 1, 1}));
     be->work += work;
     be->last_kernel = kernel;
+    if (be->n_in_commands++ == 0)
+        be->first_kernel = kernel;
     be->n_dispatched++;
     return ST_OK;
 }
 
-enum status metal_commit(struct backend *be)
-{
-    if (!be->commands)
-        return ST_OK;
-    MTL_GET(end_encoding, be->encoder);
-    metal_give(&be->encoder);
-    MTL_GET(commit, be->commands);
-    be->n_committed++;
-    for (int i = 0; i < N_EVENTS; i++)
-        if (be->event[i].marked && !be->event[i].after)
-            be->event[i].after = MTL_GET(retain, be->commands);
-    metal_give(&be->committed);
-    be->committed = be->commands;
-    be->commands = NULL;
-    return ST_OK;
-}
-
-/* Has the command buffer ended?  One that failed is an error of the device. */
-static enum status ended(struct backend *be, id commands, bool *out)
-{
-    unsigned long status = MTL_GET(buffer_status, commands);
-    *out = status == COMPLETED;
-    if (status != ERROR)
-        return ST_OK;
-    void *pool = objc_autoreleasePoolPush();
-    id error = MTL_GET(buffer_error, commands);
-    enum status st =
-        status_fail(ST_DEVICE, __FILE__, __LINE__, "Metal device %s, commands up to kernel %s: %s",
-                    be->name, metal_kernel_names[be->last_kernel], metal_error_text(error));
-    objc_autoreleasePoolPop(pool);
-    return st;
-}
-
-static enum status wait_for(struct backend *be, id commands, uint64_t wait_us, bool *out)
-{
-    uint64_t from = clock_us();
-    for (;;) {
-        TRY(ended(be, commands, out));
-        if (*out || clock_us() - from >= wait_us)
-            return ST_OK;
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-}
-
 enum status metal_sync(struct backend *be)
 {
-    bool done = true;
     TRY(metal_commit(be));
-    if (be->committed)
-        TRY(wait_for(be, be->committed, SYNC_LIMIT_S * UINT64_C(1000000), &done));
-    if (!done)
-        FAIL(ST_DEVICE, "Metal device %s has not finished after %d s", be->name, SYNC_LIMIT_S);
-    return ST_OK;
+    return be->committed ? wait_long(be, be->committed) : ST_OK;
 }
 
 void metal_drop_queue(struct backend *be)
@@ -119,6 +163,9 @@ void metal_drop_queue(struct backend *be)
     if (be->committed)
         MTL_GET(wait, be->committed); /* its buffers are about to go */
     metal_give(&be->committed);
+    for (int i = 0; i < be->n_under_way; i++)
+        metal_give(&be->under_way[i].commands);
+    be->n_under_way = 0;
 }
 
 /* The slot's work is all that was committed: with nothing under way it has passed. */
@@ -146,13 +193,10 @@ enum status metal_event_elapsed(struct backend *be, int from, int to, uint64_t *
 {
     assert(from >= 0 && from < N_EVENTS && to >= 0 && to < N_EVENTS);
     const struct metal_event *a = &be->event[from], *b = &be->event[to];
-    bool done;
     *ns = 0;
     if (!a->after || a->before == b->before)
         return ST_OK; /* nothing is between them */
-    TRY(wait_for(be, b->before, SYNC_LIMIT_S * UINT64_C(1000000), &done));
-    if (!done)
-        FAIL(ST_DEVICE, "Metal device %s has not finished after %d s", be->name, SYNC_LIMIT_S);
+    TRY(wait_long(be, b->before));
     double s = MTL_GET(gpu_end, b->before) - MTL_GET(gpu_start, a->after);
     *ns = s > 0 ? (uint64_t)(s * 1e9) : 0;
     return ST_OK;

@@ -99,9 +99,9 @@ class _Base:
         return sorted(pid for p in self.procs if p.poll() is None for pid in children(p.pid) + [p.pid]
                       if command_of(pid).endswith("ingot-worker"))
 
-    def killed_in_the_middle(self, client, requests, want, again):
-        """Kills a rank behind the first delta: the answers have the keys wanted.  For tap.race: did it come in time?  If not,
-        again() waits for a whole group."""
+    def killed_in_the_middle(self, client, requests, want, again, hurt_it=None):
+        """Kills a rank, or calls hurt_it, behind the first delta: the answers have the keys wanted.  For tap.race: did it come
+        in time?  If not, again() waits for a whole group."""
         rids = [client.start(**r) for r in requests]
         hurt, answers, pending = False, {rid: ingot_client.Answer() for rid in rids}, set(rids)
         while pending:
@@ -110,7 +110,10 @@ class _Base:
                 pending.discard(m.request_id)
             if name == "Delta" and not hurt:
                 hurt = True
-                os.kill(self.worker_pids()[-1], signal.SIGKILL)
+                if hurt_it:
+                    hurt_it()
+                else:
+                    os.kill(self.worker_pids()[-1], signal.SIGKILL)
         for rid, key in zip(rids, want, strict=True):
             a = answers[rid]
             assert a.finish and a.key() == key, (a.error, a.key(), key)

@@ -23,9 +23,44 @@ struct uint3 {
 float sqrtf(float x);
 float fmaf(float a, float b, float c);
 void *memcpy(void *to, const void *from, size_t n);
+static inline float widened_f16(uint16_t h)
+{
+    return (float)*(const __fp16 *)&h;
+}
+/* As vectors: a load of one is one instruction. */
+typedef ushort packed_ushort4 __attribute__((ext_vector_type(4), aligned(2)));
+typedef uint packed_uint4 __attribute__((ext_vector_type(4), aligned(4)));
+typedef float packed_float4 __attribute__((ext_vector_type(4), aligned(4)));
+
+/* Matrices: what is done with their elements is compiled, the product is a call. */
+typedef float matrix_elements __attribute__((ext_vector_type(2)));
+struct simdgroup_float8x8 {
+    matrix_elements e;
+    matrix_elements &thread_elements()
+    {
+        return e;
+    }
+};
+extern "C" matrix_elements matrix_product(matrix_elements a, matrix_elements b, matrix_elements c)
+    __attribute__((const));
+template <typename T, int R, int C>
+static inline simdgroup_float8x8 make_filled_simdgroup_matrix(T v)
+{
+    simdgroup_float8x8 m;
+    m.e = {v, v};
+    return m;
+}
+void simdgroup_load(simdgroup_float8x8 &m, const threadgroup float *p, int step);
+static inline void simdgroup_multiply_accumulate(simdgroup_float8x8 &d, simdgroup_float8x8 a,
+                                                 simdgroup_float8x8 b, simdgroup_float8x8 c)
+{
+    d.e = matrix_product(a.e, b.e, c.e);
+}
+
 template <typename T> T simd_shuffle(T v, ushort lane);
 template <typename T> T simd_shuffle_xor(T v, ushort mask);
 
+#define UNROLL _Pragma("clang loop unroll(full)")
 #define KERNEL void
 #define BUF(i)
 #define GRID uint3 group, uint index, uint lane, uint simd

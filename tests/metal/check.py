@@ -28,8 +28,11 @@ STEPS = {  # name: seconds at most, what it does
     "device": (30, "name, families, limits, threads of each kernel"),
     "ops": (120, "every op against double precision; rows alone and together have the same bits"),
     "same-bytes": (120, "a text in chunks, batches and from the cache has the bits of the text decoded alone"),
+    "matrices": (60, "the same of products by simdgroup matrices, which are not the default: README.md"),
+    "matrices-same": (60, "same-bytes with them"),
     "golden": (60, "logits of other programs"),
     "bench": (120, "times of products and steps"),
+    "matrices-bench": (60, "the same of products by matrices, beside those of bench"),
     "stories": (60, "stories260K, greedy, as another program told it"),
     "serve": (60, "ingot serve, asked over its protocol and HTTP, alone and together, and behind a killed worker"),
 }
@@ -38,7 +41,7 @@ STEPS = {  # name: seconds at most, what it does
 def parse(arguments):
     p = argparse.ArgumentParser(prog="tests/metal/check.sh", formatter_class=argparse.RawDescriptionHelpFormatter,
                                 description=__doc__, epilog="steps:\n" + "\n".join(
-                                    f"  {name:10} {seconds:4} s  {what}" for name, (seconds, what) in STEPS.items()))
+                                    f"  {name:14} {seconds:4} s  {what}" for name, (seconds, what) in STEPS.items()))
     p.add_argument("--steps", metavar="LIST", help="these alone, with commas between them (default: all)")
     p.add_argument("--dry-run", action="store_true", help="prints the commands and ends")
     p.add_argument("--double", action="store_true", help="on Linux: the programs that link the tests' double of Metal, few "
@@ -79,6 +82,7 @@ def commands(o):
     kind = "ON" if o.double else "OFF"  # the double is part of a build with tests
     all_programs = [name + suffix for name in PROGRAMS] + SERVER + (["ingot-worker-emulated"] if o.double else [])
     run = {name: folder / (name + suffix) for name in PROGRAMS}
+    matrices = ["env", "INGOT_METAL_PRODUCTS=matrices"]
     return {
         "configure": None if o.bin else ["cmake", "-S", ROOT, "-B", o.build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                                          "-DINGOT_MPI=OFF", "-DINGOT_CUDA=OFF", f"-DINGOT_TESTS={kind}",
@@ -89,8 +93,11 @@ def commands(o):
         "device": [run["metal_device"]],
         "ops": [run["metal_ops"], *few],
         "same-bytes": [run["metal_model"], *models, "--only", "same", *few],
+        "matrices": [*matrices, run["metal_ops"], "--linear", *few],
+        "matrices-same": [*matrices, run["metal_model"], *models, "--only", "same", *few],
         "golden": [run["metal_model"], *models, "--only", "golden", *few],
         "bench": [run["metal_bench"], *tiny],
+        "matrices-bench": [*matrices, run["metal_bench"], *tiny],
         "stories": [run["metal_model"], *models, "--stories", o.stories, "--only", "stories", *few],
         "serve": [sys.executable, ROOT / "tests/metal/check_serve.py", folder / "emulated" if o.double else folder, *few],
     }
@@ -151,8 +158,24 @@ def not_run(name, why, verdict="not run"):
 
 
 def show(row):
-    print(f"{row['step']:<11}{row['verdict']:<9}{row['passed']:>5} passed{row['failed']:>4} failed{row['skipped']:>4} skipped"
+    print(f"{row['step']:<15}{row['verdict']:<9}{row['passed']:>5} passed{row['failed']:>4} failed{row['skipped']:>4} skipped"
           f"{row['seconds']:>8.1f} s  {row['note']}", flush=True)
+
+
+def lost_contract(rows):
+    """Why the probe forbids matrices; "": it does not, or did not run."""
+    told = {k: v for r in rows for k, v in r["facts"].items()}.get("matrix.keeps_rows", "yes")
+    return "" if told == "yes" else f"matrix.keeps_rows {told}: products by matrices would break the numeric contract"
+
+
+def compared(facts):
+    """Lines: products and steps by chains and by matrices."""
+    found = []
+    for name, ms in facts.items():
+        other = facts.get(f"matrices.{name}")
+        if name.endswith(".ms") and other and float(other) > 0:
+            found.append(f"{name[:-3]:<44}{ms} ms by chains, {other} by matrices: {float(ms) / float(other):.2f} times as fast")
+    return found
 
 
 def main(arguments):
@@ -169,6 +192,8 @@ def main(arguments):
         left = o.budget - (time.monotonic() - began)
         if not todo[name]:
             rows.append(not_run(name, "the programs are given by --bin", "skipped"))
+        elif name.startswith("matrices") and (lost := lost_contract(rows)):
+            rows.append(not_run(name, lost, "skipped"))
         elif left < LEAST:
             rows.append(not_run(name, f"of the {o.budget:.0f} s for all steps {max(left, 0):.0f} are left"))
         else:
@@ -179,7 +204,9 @@ def main(arguments):
     o.json.write_text(json.dumps(result, indent=1) + "\n")
     facts = {k: v for r in rows for k, v in r["facts"].items() if not k.startswith("threads.")}
     if facts:
-        print("\n" + "\n".join(f"{name:<44}{value}" for name, value in facts.items()))
+        print("\n" + "\n".join(f"{name:<47}{value}" for name, value in facts.items()))
+    if lines := compared(facts):
+        print("\n" + "\n".join(lines))
     print(f"\n{o.json}; logs: {logs}\n" + (f"not passed: {', '.join(worst)}" if worst else "every step passed"))
     return 1 if worst else 0
 

@@ -1,12 +1,12 @@
 """Instructions of the shaders' inner loops, counted in what clang makes of the shader text.
 
 The method: the text is compiled as C++14 with address spaces (address_spaces.h) at -O2, without vectors and unrolling, to
-LLVM's intermediate code, in which products are the very row_sums of linear.metal with 1 or 8 rows of x.  Of the innermost
-loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken; loops
-inside it that the type alone makes (a subnormal f16) count once.  Phi nodes, casts of pointers and address arithmetic of
-one step are free; a conversion between integers and floats, a division and a product of integers take 4 ticks as they
-have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  Apple's compiler may do better
-or worse."""
+LLVM's intermediate code, in which products are the very strip_sums of linear.metal with 1 or 8 rows of x.  Of the
+innermost loop that has the fused multiply-add (of attention: of both) the longest way from its head back to it is taken,
+and divided by the weights that it handles.  Phi nodes, casts of pointers, elements of vectors (which are registers) and
+address arithmetic of one step are free; a conversion between integers and floats, a division and a product of integers
+take 4 ticks as they have a quarter of the rate (philipturner/metal-benchmarks on GitHub), everything else 1.  A product
+of matrices has 16 multiply-adds a lane and is taken for MATRIX ticks.  Apple's compiler may do better or worse."""
 import functools
 import pathlib
 import re
@@ -15,11 +15,18 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
-FREE = {"phi", "bitcast", "getelementptr", "freeze"}
+FREE = {"phi", "bitcast", "getelementptr", "freeze", "extractelement", "insertelement", "shufflevector"}
+PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16}  # weights of a piece, else 8: pieces.metal
+ROWS = {1: 4, 8: 2}  # of w in a simdgroup, by rows of x: args.h
+MATRIX = 18  # assumed: not measured
+MATRIX_ROWS = 16  # of w in a simdgroup, for 8 or 32 rows of x: args.h
+MATRIX_TOKENS = (8, 32)
+MATRIX_TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"]
+TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "gates", "delta", "quant", "linear", "moe",
-                                                               "attention", "logits"))]
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "gates", "delta", "quant", "pieces", "linear",
+                                                               "matrix", "moe", "attention", "logits"))]
 
 
 def text():
@@ -30,11 +37,19 @@ def text():
 
 
 def product(name, rows):
-    return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x, int64_t step,\n'
-            f"    constant int32_t *end, uint lane)\n{{\n    float sum[8 * METAL_MAX_SLICES], all = 0.0f;\n"
-            f"    int64_t at[8];\n    for (int t = 0; t < {rows}; t++)\n        at[t] = t * step;\n"
-            f"    row_sums<METAL_{name}>(w, x, at, {rows}, 1, end, sum, lane);\n"
-            f"    for (int t = 0; t < {rows}; t++)\n        all += sum[t * METAL_MAX_SLICES];\n    return all;\n}}\n")
+    n = ROWS[rows]
+    return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
+            f"    const thread int64_t *at, const thread int64_t *row, constant int32_t *end, uint lane)\n{{\n    float sum[{n * rows}], all = 0.0f;\n"
+            f"    strip_sums<METAL_{name}, {n}, {rows}>(row, w, at, x, {rows}, 0, *end, sum, lane);\n"
+            f"    for (int i = 0; i < {n * rows}; i++)\n        all += sum[i];\n    return all;\n}}\n")
+
+
+def matrices(name, rows):
+    n = rows // 8 * 2
+    return (f'extern "C" float matrices_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
+            f"    const thread lane_parts<{rows // 8}> *a, constant int32_t *end)\n{{\n    simdgroup_float8x8 sum[{n}];\n"
+            f"    float all = 0.0f;\n    matrix_sums<METAL_{name}, {rows // 8}>(*a, w, x, 0, *end, sum);\n"
+            f"    for (int i = 0; i < {n}; i++)\n        all += sum[i].thread_elements()[0];\n    return all;\n}}\n")
 
 
 @functools.cache
@@ -42,8 +57,9 @@ def functions():
     """{name: {block: [instructions]}}"""
     builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
     source = builtin + text() + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
+    source += "".join(matrices(name, rows) for name in MATRIX_TYPES for rows in MATRIX_TOKENS)
     command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
-               "-fno-slp-vectorize", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
+               "-fno-slp-vectorize", "-fno-unroll-loops", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",
                "-o", "-"]
     made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
     found = {}
@@ -63,6 +79,8 @@ def functions():
 
 def ticks(line):
     op = re.match(r"(?:%[\w.]+ = )?(?:tail )?(\w+)", line)[1]
+    if "@matrix_product" in line:
+        return MATRIX
     return 0 if op in FREE or op == "br" and "," not in line else 4 if op in SLOW else 1
 
 
@@ -105,32 +123,44 @@ def loops(blocks):
 
 
 def longest(blocks, head, body):
-    """Ticks of the longest way from head through the body, each block once."""
-    @functools.cache
-    def cost(name, seen):
-        own = sum(map(ticks, blocks[name]))
-        rest = [cost(to, seen | {name}) for to in follow(blocks[name]) if to in body and to != head and to not in seen]
-        return own + max(rest, default=0)
-    return cost(head, frozenset())
+    """Ticks of the longest way from head through the body; of a loop in it, one turn."""
+    done, way = {}, set()
+
+    def cost(name):
+        if name not in done:
+            way.add(name)
+            rest = [cost(to) for to in follow(blocks[name]) if to in body and to not in way]
+            way.remove(name)
+            done[name] = sum(map(ticks, blocks[name])) + max(rest, default=0)
+        return done[name]
+    return cost(head)
 
 
-def has_fma(blocks, body):
-    return any("llvm.fma.f32" in line for name in body for line in blocks[name])
+def terms(blocks, body):
+    return sum(any(term in line for term in TERM) for name in body for line in blocks[name])
 
 
 def innermost(blocks):
-    """[(head, body)] of the innermost loops with a fused multiply-add."""
-    found = [(h, b) for h, b in loops(blocks).items() if has_fma(blocks, b)]
-    return [(h, b) for h, b in found
-            if not any(other < b and has_fma(blocks, other) for _, other in found)]
+    """[(head, body)] of the innermost loops with a fused multiply-add or a product of matrices."""
+    found = [(h, b) for h, b in loops(blocks).items() if terms(blocks, b)]
+    return [(h, b) for h, b in found if not any(other < b for _, other in found)]
+
+
+def main_loop(blocks):
+    """Ticks of the loop over pieces, which has the most products."""
+    return longest(blocks, *max(innermost(blocks), key=lambda loop: terms(blocks, loop[1])))
 
 
 @functools.cache
 def of_product(name, rows):
     """Ticks of a lane for a weight and `rows` rows of x."""
-    blocks = functions()[f"product_{name}_{rows}"]
-    (head, body), = innermost(blocks)
-    return longest(blocks, head, body)
+    return main_loop(functions()[f"product_{name}_{rows}"]) / (PIECE.get(name, 8) * ROWS[rows])
+
+
+@functools.cache
+def of_matrices(name, rows):
+    """The same by matrices: a step has 8 pieces of each row."""
+    return main_loop(functions()[f"matrices_{name}_{rows}"]) / (PIECE.get(name, 8) * 8 * MATRIX_ROWS / 32)
 
 
 @functools.cache

@@ -17,10 +17,12 @@
  *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
  *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach, an
  *             address that is not aligned to its type (the process ends by a trap)
- * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs.
+ * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs.  Simdgroup matrices
+ * have another layout and another order of sums for each seed of theirs.
  *
  * For a worker the environment's INGOT_METAL_STRICT=1 asks for both checks that need asking; its
- * device is sealed by the first commit. */
+ * device is sealed by the first commit.  INGOT_METAL_FAIL names a file: when it is there, the next command
+ * buffer with the kernel that it names ends with an error, and the file goes. */
 #ifndef TESTS_METAL_DOUBLE_H
 #define TESTS_METAL_DOUBLE_H
 
@@ -36,6 +38,15 @@ extern "C" {
  * INGOT_EMULATE_SEED. */
 void metal_double_seed(uint64_t seed);
 
+/* Which lane has which element of a simdgroup matrix, and in which order the terms of a product are
+ * added: a device has one of each.  At first that of the environment's INGOT_EMULATE_MATRICES, else 0. */
+void metal_double_matrices(uint64_t seed);
+uint64_t metal_double_matrices_seed(void);
+
+/* The order of those terms depends on the row of the matrix, which breaks the contract. */
+void metal_double_break_matrices(bool on);
+bool metal_double_matrices_by_row(void);
+
 /* Errors are kept for metal_double_error instead of ending the process. */
 void metal_double_catch(bool on);
 /* The first error since the last call, NULL: none; valid until the next call. */
@@ -50,6 +61,9 @@ void metal_double_family(long family);
 /* Of pipelines: threads of a simdgroup, 32 by default, and of a group at most, 256 by default: the
  * fewest that the backend takes. */
 void metal_double_pipelines(unsigned long width, unsigned long threads);
+
+/* The same of kernels of matrices: threads of a group at most. */
+void metal_double_matrix_threads(unsigned long threads);
 
 /* A system before macOS 15, whose options have no setMathMode:. */
 void metal_double_without_math_mode(bool on);

@@ -53,6 +53,11 @@ static void *buffer_contents(id self, SEL)
 
 /* ---- device, library, pipelines ---- */
 
+unsigned long threads_of(const metal_double_kernel *k)
+{
+    return strncmp(k->name, "matrix_", 7) == 0 ? mtl.matrix_threads : mtl.max_threads;
+}
+
 static id device_name(id, SEL)
 {
     return autorelease(make("NSString", new text("emulated GPU")));
@@ -158,9 +163,9 @@ static unsigned long pipeline_width(id, SEL)
     return mtl.simd_width;
 }
 
-static unsigned long pipeline_threads(id, SEL)
+static unsigned long pipeline_threads(id self, SEL)
 {
-    return mtl.max_threads;
+    return threads_of(inside<kernel_object>(self)->kernel);
 }
 
 /* ---- the classes ---- */

@@ -156,6 +156,10 @@ void make_classes()
     mtl.made = true;
     if (const char *seed = getenv("INGOT_EMULATE_SEED"))
         mtl.seed = strtoull(seed, nullptr, 10);
+    if (const char *seed = getenv("INGOT_EMULATE_MATRICES"))
+        mtl.matrices_seed = strtoull(seed, nullptr, 10);
+    if (const char *file = getenv("INGOT_METAL_FAIL"))
+        mtl.fail_file = file;
     mtl.seal_at_commit = getenv("INGOT_METAL_STRICT") != nullptr;
     mtl.check_writes |= mtl.seal_at_commit;
     __objc_msg_forward2 = unknown_message;
@@ -198,6 +202,26 @@ void metal_double_seed(uint64_t seed)
     mtl.seed = seed;
 }
 
+void metal_double_matrices(uint64_t seed)
+{
+    mtl.matrices_seed = seed;
+}
+
+uint64_t metal_double_matrices_seed(void)
+{
+    return mtl.matrices_seed;
+}
+
+void metal_double_break_matrices(bool on)
+{
+    mtl.by_row = on;
+}
+
+bool metal_double_matrices_by_row(void)
+{
+    return mtl.by_row;
+}
+
 void metal_double_catch(bool on)
 {
     mtl.catching = on;
@@ -226,6 +250,11 @@ void metal_double_pipelines(unsigned long width, unsigned long threads)
 {
     mtl.simd_width = width;
     mtl.max_threads = threads;
+}
+
+void metal_double_matrix_threads(unsigned long threads)
+{
+    mtl.matrix_threads = threads;
 }
 
 void metal_double_without_math_mode(bool on)

@@ -25,6 +25,19 @@ static double now_s()
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
+/* What the file of INGOT_METAL_FAIL asks for; it is read once. */
+static void read_fail_file()
+{
+    char kernel[64] = "";
+    FILE *f = mtl.fail_file.empty() ? nullptr : fopen(mtl.fail_file.c_str(), "r");
+    if (!f)
+        return;
+    if (fscanf(f, "%63s", kernel) == 1)
+        mtl.fails = kernel;
+    fclose(f);
+    remove(mtl.fail_file.c_str());
+}
+
 static bool run_dispatch(const dispatch &d, std::string *error)
 {
     void *bound[MAX_BUFFERS] = {};
@@ -77,6 +90,7 @@ static void run_first()
     commands *c = static_cast<commands *>(o->of);
     mtl.queue.pop_front();
     check_in_use();
+    read_fail_file();
     c->start = now_s();
     bool fine = true;
     for (size_t i = 0; i < c->work.size() && fine; i++)
@@ -284,8 +298,8 @@ static void encoder_dispatch(id self, SEL, size3 groups, size3 threads)
         wrong("a dispatch without a pipeline");
         return;
     }
-    if (n == 0 || n > mtl.max_threads || n % 32 != 0 || groups.width == 0 || groups.height == 0 ||
-        groups.depth == 0) {
+    if (n == 0 || n > threads_of(e->pipeline) || n % 32 != 0 || groups.width == 0 ||
+        groups.height == 0 || groups.depth == 0) {
         wrong("kernel %s: %lu x %lu x %lu groups of %lu threads", e->pipeline->name, groups.width,
               groups.height, groups.depth, n);
         return;

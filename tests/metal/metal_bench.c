@@ -2,6 +2,7 @@
  *   metal_bench [--tiny | --count]
  * --tiny: small shapes, for the double, where times mean nothing.
  * --count: no times, but the dispatches of a decode step with one layer and with two.
+ * INGOT_METAL_PRODUCTS=matrices: with products by matrices; facts begin with "matrices.".
  * Times are those of the GPU, medians of SAMPLES.  Facts on stdout, which check.py puts beside what
  * predict.py expects. */
 #include <stdlib.h>
@@ -60,6 +61,12 @@ static enum status load_made_up(struct backend *be, const struct weight_src *src
 {
     struct weight_src s = made_up(src);
     return metal_load_weight(be, &s, out);
+}
+
+/* Of facts: by matrices they have other names. */
+static const char *kind(const struct bench *b)
+{
+    return b->be->matrices ? "matrices." : "";
 }
 
 static void open_backend(struct bench *b)
@@ -122,13 +129,13 @@ static void bench_launches(struct bench *b)
 {
     struct view v = take(b, 1, 32);
     double ms = median_ms(b, run_small, &v);
-    fact("dispatch_us %.3f", ms * 1e3 / (b->tiny ? 4 : N_SMALL));
+    fact("%sdispatch_us %.3f", kind(b), ms * 1e3 / (b->tiny ? 4 : N_SMALL));
     uint64_t from = clock_us(), n = b->tiny ? 1 : 100;
     for (uint64_t i = 0; i < n; i++) {
         must(b->op->scale(b->be, v, 1.0f));
         must(b->op->sync(b->be));
     }
-    fact("command_buffer_us %.1f", (double)(clock_us() - from) / (double)n);
+    fact("%scommand_buffer_us %.1f", kind(b), (double)(clock_us() - from) / (double)n);
     b->op->free(b->be, v.buf);
 }
 
@@ -147,7 +154,7 @@ static void bench_copy(struct bench *b)
     int32_t rows = b->tiny ? 4 : 4096, cols = b->tiny ? 256 : 1 << 14;
     struct copy c = {take(b, rows, cols), take(b, rows, cols)};
     double ms = median_ms(b, run_copy, &c);
-    fact("copy_gbs %.2f", 2.0 * rows * cols * 4 / ms / 1e6);
+    fact("%scopy_gbs %.2f", kind(b), 2.0 * rows * cols * 4 / ms / 1e6);
     b->op->free(b->be, c.to.buf);
     b->op->free(b->be, c.from.buf);
 }
@@ -182,8 +189,8 @@ static void bench_type(struct bench *b, enum dtype t, int32_t n, int32_t k)
         p.x = take(b, rows, k);
         p.out = take(b, rows, n);
         double ms = median_ms(b, run_product, &p);
-        fact("linear.%s.rows%d.ms %.4f", dtype_name(t), rows, ms);
-        fact("linear.%s.rows%d.weight_gbs %.2f", dtype_name(t), rows, bytes / ms / 1e6);
+        fact("%slinear.%s.rows%d.ms %.4f", kind(b), dtype_name(t), rows, ms);
+        fact("%slinear.%s.rows%d.weight_gbs %.2f", kind(b), dtype_name(t), rows, bytes / ms / 1e6);
         b->op->free(b->be, p.x.buf);
         b->op->free(b->be, p.out.buf);
     }
@@ -217,9 +224,9 @@ static void time_step(struct bench *b, struct step *s, const char *name, int32_t
     run_step(b, s);
     uint64_t dispatches = b->be->n_dispatched - before;
     double ms = median_ms(b, run_step, s);
-    fact("%s.ms %.3f", name, ms);
-    fact("%s.tokens_per_s %.1f", name, batch * n / ms * 1e3);
-    fact("%s.dispatches %llu", name, (unsigned long long)dispatches);
+    fact("%s%s.ms %.3f", kind(b), name, ms);
+    fact("%s%s.tokens_per_s %.1f", kind(b), name, batch * n / ms * 1e3);
+    fact("%s%s.dispatches %llu", kind(b), name, (unsigned long long)dispatches);
 }
 
 static void bench_model(struct bench *b, enum dtype t)

@@ -23,6 +23,8 @@ static unsigned long tell_kernels(const struct backend *be)
 {
     unsigned long least = ~0UL;
     for (int i = 0; i < N_METAL_KERNELS; i++) {
+        if (!be->pipeline[i])
+            continue; /* of matrices, without them */
         unsigned long n = MTL_GET(max_threads, be->pipeline[i]);
         fact("threads.%s %lu", metal_kernel_names[i], n);
         least = n < least ? n : least;

@@ -1,5 +1,7 @@
 /* Every op of the Metal backend, without Criterion:
- *   metal_ops [--few]     --few: every eighth case of at most 32 rows (for the double)
+ *   metal_ops [--linear] [--few]
+ * --few: every eighth case of at most 32 rows (for the double); --linear: matrix products alone, with
+ * INGOT_METAL_PRODUCTS=matrices by simdgroup matrices.
  * A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
  * bits as all together.  TAP on stdout. */
 #include <stdlib.h>
@@ -27,12 +29,18 @@ static void run_case(struct tap *t, struct backend *be, const struct op_case *c)
 
 int main(int argc, char **argv)
 {
-    bool few = argc == 2 && strcmp(argv[1], "--few") == 0;
+    bool few = false, linear = false;
     struct tap t = {0};
     struct backend *be;
-    if (argc > 1 && !few) {
-        fprintf(stderr, "usage: metal_ops [--few]\n");
-        return 2;
+    for (int i = 1; i < argc; i++) {
+        bool *option = strcmp(argv[i], "--few") == 0      ? &few
+                       : strcmp(argv[i], "--linear") == 0 ? &linear
+                                                          : NULL;
+        if (!option) {
+            fprintf(stderr, "usage: metal_ops [--linear] [--few]\n");
+            return 2;
+        }
+        *option = true;
     }
     if (backend_open(&be, "metal", &(struct backend_config){0}) != ST_OK) {
         tap_ok(&t, false, "open: %s", status_detail());
@@ -40,7 +48,8 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
-        if (!metal_lacks(c) && !(few && (i % FEW_STEP || c->rows > FEW_ROWS)))
+        if (!metal_lacks(c) && (!linear || c->op == &op_linear) &&
+            !(few && (i % FEW_STEP || c->rows > FEW_ROWS)))
             run_case(&t, be, c);
     }
     backend_ops_of(be)->close(be);

@@ -1,11 +1,11 @@
 /* What a Metal device computes where its language leaves it open.
  * Cases: what the kernels stand on.  Sums and products are fused only where fma is written, fma,
- * quotients and roots are rounded as IEEE 754 says, small numbers are kept, the tree of shuffles has
- * the host's bits.
- * Facts: what the kernels do not use yet.
+ * quotients and roots are rounded as IEEE 754 says, small numbers are kept, f16 is widened exactly,
+ * the tree of shuffles has the host's bits.
+ * Facts: what the default kernels do not use.
  *   matrix.keeps_rows   a row of a product of simdgroup matrices has the same bits in each of the 8
  *                       places, beside any other rows (the numeric contract): matrix kernels may
- *                       become the default where this is "yes"
+ *                       become the default where this is "yes", and are refused elsewhere
  *   matrix.order        "chain": fused multiply-adds in the order of the columns; "other"
  *   matrix.lanes        row.column of lane 0's first element, second one, lane 1's first, ...
  *   simd_sum.order      "tree": that of the shuffles; "other" */
@@ -129,6 +129,25 @@ static void probe_arithmetic(struct tap *t, const struct device *d)
                N_TRIPLES);
 }
 
+/* All of them but NaNs. */
+static void probe_f16(struct tap *t, const struct device *d)
+{
+    enum { N_F16 = 4 * N_TRIPLES };
+    uint16_t *in = (uint16_t *)(void *)floats(d, 0);
+    int wrong = 0;
+    for (uint32_t at = 0; at < 1U << 16; at += N_F16) {
+        for (uint32_t i = 0; i < N_F16; i++)
+            in[i] = (uint16_t)(at + i);
+        if (!tap_ok(t, run(d, "probe_f16", N_F16, 2), "f16 from %u on is widened", at))
+            return;
+        for (uint32_t i = 0; i < N_F16; i++) {
+            float want = f32_of_f16((uint16_t)(at + i));
+            wrong += want == want && bits_of_f32(want) != bits_of_f32(floats(d, 1)[i]);
+        }
+    }
+    tap_ok(t, wrong == 0, "f16 numbers are widened exactly (%d of 65536 differ)", wrong);
+}
+
 /* ---- sums over a simdgroup ---- */
 
 static float tree_of(const float *v)
@@ -230,6 +249,7 @@ int main(void)
     const char *why = open_device(&d);
     if (tap_ok(&t, !why, "the probe's kernels compile%s%s", why ? ": " : "", why ? why : "")) {
         probe_arithmetic(&t, &d);
+        probe_f16(&t, &d);
         probe_sums(&t, &d);
         probe_matrices(&t, &d);
     }

@@ -9,6 +9,7 @@ What it stands on, of which nothing was measured here:
                multiply-add as two
   lone         attention has one simdgroup for a token and a head.  In a decode step of one sequence the GPU has nothing
                beside it, so each instruction waits for the one before it: 4 ticks (LONE)
+  matrices     a product of 8x8 matrices takes 18 ticks (count.py); a decode's row of x is padded to 8
   launches     3 us a dispatch (LAUNCH_US), 12 a layer and 6 a step (held against the double by test_predict.py)
 A kernel takes the longest of its bytes and its ticks."""
 import argparse
@@ -20,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import count  # noqa: E402
 
 README = pathlib.Path(__file__).resolve().parent / "README.md"
-READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE = 0.8, 4, 3.0, 12, 6, 8
+READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE = 0.8, 4, 3.0, 12, 6, 8, 32
 BITS = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625,
         "IQ4_NL": 4.5, "IQ4_XS": 4.25, "MXFP4": 4.25}
 CHIPS = {  # GB/s (Apple), TFLOP/s in f32, GPU cores
@@ -78,11 +79,12 @@ def rate(chip):
     return tflops * 1e12 / 2, 128 * cores / (tflops * 1e12 / 2)
 
 
-def product_s(counts, chip, n, k, t, rows):
-    """(reading, computing) seconds: w is read once for TILE rows."""
-    tiles = -(-rows // TILE)
+def product_s(counts, chip, n, k, t, rows, kernels=""):
+    """(reading, computing) seconds: w is read once for TILE rows; with kernels "matrices " for MATRIX_TILE."""
+    few, many = (TILE, MATRIX_TILE) if kernels else (1, TILE)
+    tiles = -(-rows // (many if rows > few else few))
     return (tiles * bytes_of(n, k, t) / (READ * CHIPS[chip][0] * 1e9),
-            tiles * n * k * counts[t][0 if rows == 1 else 1] / rate(chip)[0])
+            tiles * n * k * counts[kernels + t][0 if rows <= few else 1] / rate(chip)[0])
 
 
 def attention_ticks(counts, d):
@@ -91,11 +93,11 @@ def attention_ticks(counts, d):
     return d * score + d * value
 
 
-def decode(counts, model, kind, chip, context=512):
+def decode(counts, model, kind, chip, context=512, kernels=""):
     """Milliseconds: {part: of a step of one token}."""
     layers, *_, d, _, _ = MODELS[model]
     body, head = products(model, kind)
-    both = [product_s(counts, chip, *p, 1) for p in [*body, head]]
+    both = [product_s(counts, chip, *p, 1, kernels) for p in [*body, head]]
     return {"products": 1e3 * sum(max(p) for p in both), "reading": 1e3 * sum(p[0] for p in both),
             "attention": 1e3 * layers * context / 32 * attention_ticks(counts, d) * LONE * rate(chip)[1],
             "launches": 1e-3 * LAUNCH_US * (layers * LAYER_DISPATCHES + STEP_DISPATCHES)}
@@ -105,11 +107,11 @@ def step_ms(parts):
     return parts["products"] + parts["attention"] + parts["launches"]
 
 
-def prefill(counts, model, kind, chip, tokens=512):
+def prefill(counts, model, kind, chip, tokens=512, kernels=""):
     """Tokens a second of a prompt."""
     layers, *_, d, _, _ = MODELS[model]
     body, head = products(model, kind)
-    s = sum(max(product_s(counts, chip, *p, tokens)) for p in body) + max(product_s(counts, chip, *head, 1))
+    s = sum(max(product_s(counts, chip, *p, tokens, kernels)) for p in body) + max(product_s(counts, chip, *head, 1, kernels))
     keys = tokens * (tokens + 1) / 2
     s += layers * HEADS * keys * attention_ticks(counts, d) / rate(chip)[0]
     return tokens / (s + 1e-6 * LAUNCH_US * (layers * LAYER_DISPATCHES + STEP_DISPATCHES))
@@ -122,8 +124,10 @@ def bound_by(parts):
 
 
 def counted():
-    found = {t: (count.of_product(t, 1), count.of_product(t, 8)) for t in count.TYPES}
-    return {**found, "attention f16": count.of_attention("f16"), "attention bf16": count.of_attention("bf16")}
+    """To a tenth, as the table has them."""
+    found = {t: tuple(round(count.of_product(t, n), 1) for n in (1, 8)) for t in count.TYPES}
+    by = {f"matrices {t}": tuple(round(count.of_matrices(t, n), 1) for n in count.MATRIX_TOKENS) for t in count.MATRIX_TYPES}
+    return {**found, **by, "attention f16": count.of_attention("f16"), "attention bf16": count.of_attention("bf16")}
 
 
 def table(head, rows):
@@ -134,14 +138,16 @@ def kernels_table(counts):
     """What bounds each kernel on M1 and M4 Max: the rate in weights a second that bytes and ticks allow."""
     rows = []
     for name, (one, eight) in counts.items():
+        if name.startswith("matrices"):
+            continue
         if name.startswith("attention"):
-            rows.append([name, str(one), str(eight), "", "", "waiting: one simdgroup for a head"])
+            rows.append([name, f"{one:.1f}", f"{eight:.1f}", "", "", "waiting: one simdgroup for a head"])
             continue
         shares = []
         for chip in ("M1", "M4 Max"):
             reading, computing = product_s(counts, chip, 4096, 4096, name, 1)
             shares.append(f"{100 * min(1, reading / computing):.0f} %")
-        rows.append([name, str(one), str(eight), *shares, "bytes" if shares == ["100 %"] * 2 else "instructions"])
+        rows.append([name, f"{one:.1f}", f"{eight:.1f}", *shares, "bytes" if shares == ["100 %"] * 2 else "instructions"])
     return table(("kernel", "ticks, 1 row", "ticks, 8 rows", "M1", "M4 Max", "a decode is bound by"), rows)
 
 
@@ -169,12 +175,31 @@ def prefill_table(counts):
     return table(("8B Q4_K_M, prompt of 512", "tokens/s", "llama.cpp", "times ours"), rows)
 
 
+def matrices_kernels_table(counts):
+    rows = [[name, f"{few:.1f}", f"{many:.1f}", f"{counts[name[9:]][1] / 8:.2f}", f"{many / MATRIX_TILE:.2f}"]
+            for name, (few, many) in counts.items() if name.startswith("matrices")]
+    return table(("kernel", "ticks, to 8 rows", "ticks, 32 rows", "of a row, by chains", "by matrices"), rows)
+
+
+def matrices_table(counts):
+    rows = []
+    for kind in KINDS:
+        for chip in PEER_PREFILL:
+            one, by = (1e3 / step_ms(decode(counts, "8B", kind, chip, kernels=k)) for k in ("", "matrices "))
+            prompt, by_too = (prefill(counts, "8B", kind, chip, kernels=k) for k in ("", "matrices "))
+            peer, source = PEER_PREFILL[chip]
+            rows.append([kind, chip, f"{one:.2f}", f"{by:.2f}", f"{prompt:.1f}", f"{by_too:.1f}",
+                         f"{peer:.1f} ({source})" if kind == "Q4_K_M" else ""])
+    return table(("8B", "chip", "decode, chains", "matrices", "prompt of 512, chains", "matrices", "llama.cpp"), rows)
+
+
 MARK = "<!-- predict.py: {} -->"
 
 
 def text(counts):
     sources = "\n".join(f"- ({k}) {url}" for k, url in SOURCES.items())
-    return "\n\n".join([MARK.format("begin"), kernels_table(counts), models_table(counts), prefill_table(counts), sources,
+    return "\n\n".join([MARK.format("begin"), kernels_table(counts), models_table(counts), prefill_table(counts),
+                        matrices_kernels_table(counts), matrices_table(counts), sources,
                         MARK.format("end")])
 
 
@@ -183,7 +208,8 @@ def between(readme):
 
 
 def counts_of(readme):
-    return {m[1]: (int(m[2]), int(m[3])) for m in re.finditer(r"^\| ([A-Z]\w+|attention \w+) \| (\d+) \| (\d+) \|", readme, re.M)}
+    return {m[1]: (float(m[2]), float(m[3]))
+            for m in re.finditer(r"^\| ([A-Z]\w+|matrices \w+|attention \w+) \| ([\d.]+) \| ([\d.]+) \|", readme, re.M)}
 
 
 def main():

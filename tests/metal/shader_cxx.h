@@ -55,6 +55,22 @@ template <typename T> static inline T simd_shuffle_xor(T v, ushort mask)
     return shfl_xor(v, (int)mask);
 }
 
+static inline float widened_f16(uint16_t h)
+{
+    return f32_of_f16(h);
+}
+
+template <typename T> struct packed4 {
+    T e[4];
+    T operator[](int i) const
+    {
+        return e[i];
+    }
+};
+typedef packed4<unsigned short> packed_ushort4;
+typedef packed4<uint32_t> packed_uint4;
+typedef packed4<float> packed_float4;
+
 #undef KERNEL
 #define KERNEL static void
 #define BUF(i)

@@ -1,5 +1,5 @@
 /* All kernels of the shader text, compiled as C++: the very text that is in the binary. */
-#include "shader_cxx.h"
+#include "matrix_cxx.h"
 
 #include "metal_source.metal"
 

@@ -14,7 +14,7 @@ import tap  # noqa: E402
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin"))
 GOOD = "echo 'ok 1 - fine'\necho '# fact speed 3 GB/s'\necho 1..1\n"
 PROGRAMS = ["probe", "device", "ops", "model", "bench"]
-RUN = ["probe", "device", "ops", "same-bytes", "golden", "bench", "stories"]  # of PROGRAMS; serve runs in metal_check
+RUN = ["probe", "device", "ops", "same-bytes", "matrices", "matrices-same", "golden", "bench", "matrices-bench", "stories"]  # of PROGRAMS; serve runs in metal_check
 ALL = ",".join(["configure", "build", *RUN])
 
 
@@ -66,6 +66,25 @@ def a_failing_step_stops_no_other():
 
 
 @tap.case
+def matrices_are_skipped_where_the_probe_forbids_them():
+    told = GOOD.replace("speed 3 GB/s", "matrix.keeps_rows no")
+    r, rows = Programs(probe=told).check()
+    assert r.returncode == 0, r.stdout
+    for name in RUN:
+        want = "skipped" if name.startswith("matrices") else "passed"
+        assert rows[name]["verdict"] == want, rows[name]
+    assert "matrix.keeps_rows no" in rows["matrices"]["note"], rows["matrices"]
+
+
+@tap.case
+def products_by_chains_and_by_matrices_are_compared():
+    bench = GOOD.replace("echo '# fact speed 3 GB/s'", 'if [ "$INGOT_METAL_PRODUCTS" = matrices ]; then\n'
+                         "echo '# fact matrices.linear.q4_k.rows64.ms 2.0'\nelse\necho '# fact linear.q4_k.rows64.ms 5.0'\nfi")
+    r, rows = Programs(bench=bench).check()
+    assert r.returncode == 0 and "5.0 ms by chains, 2.0 by matrices: 2.50 times as fast" in r.stdout, r.stdout
+
+
+@tap.case
 def programs_that_die_or_are_cut_short_or_missing():
     r, rows = Programs(probe="echo 'ok 1 - a'\nkill -SEGV $$\n", ops="echo 'ok 1 - a'\necho 1..2\n", bench=None,
                        device="echo 'ok 1 - a # SKIP no device'\necho 1..1\n", model="exit 0\n").check()
@@ -79,7 +98,7 @@ def programs_that_die_or_are_cut_short_or_missing():
 def a_hanging_program_is_ended_with_what_it_started():
     with tempfile.TemporaryDirectory() as folder:
         pid = pathlib.Path(folder) / "pid"
-        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "ops=1")
+        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "ops=1", "--limit", "matrices=1")
         child = int(pid.read_text())
     assert r.returncode == 1 and rows["ops"]["verdict"] == "FAILED" and "1 s were up" in rows["ops"]["note"], rows["ops"]
     assert rows["stories"]["verdict"] == "passed", rows
@@ -154,11 +173,11 @@ def probe(**env):
 @tap.case
 def the_probe_tells_devices_apart():
     for env, status, words in (
-            ({"INGOT_EMULATE_SEED": "0"}, 0, ["matrix.keeps_rows yes", "matrix.order chain", "matrix.lanes 0.0 0.1 0.2"]),
-            ({"INGOT_EMULATE_SEED": "5"}, 0, ["matrix.keeps_rows yes", "matrix.order other", "matrix.lanes 0.5 2.0 3.3"]),
+            ({"INGOT_EMULATE_MATRICES": "0"}, 0, ["matrix.keeps_rows yes", "matrix.order chain", "matrix.lanes 0.0 0.1 0.2"]),
+            ({"INGOT_EMULATE_MATRICES": "5"}, 0, ["matrix.keeps_rows yes", "matrix.order other", "matrix.lanes 0.5 2.0 3.3"]),
             ({"INGOT_PROBE_DEVICE": "by_row"}, 0, ["matrix.keeps_rows no", "matrix.order other"]),
             ({"INGOT_PROBE_DEVICE": "fused"}, 1, ["not ok 3 - a product and a sum are not fused"]),
-            ({"INGOT_PROBE_DEVICE": "flushing"}, 1, ["not ok 7 - subnormal numbers are kept"])):
+            ({"INGOT_PROBE_DEVICE": "flushing"}, 1, ["not ok 7 - subnormal numbers are kept", "f16 numbers are widened exactly (2047 of 65536 differ)"])):
         got, said = probe(**env)
         assert got == status and all(word in said for word in words), (env, got, said)
 

@@ -2,6 +2,7 @@
 the kernels on the host emulator.  Slow, so the requests are few and short."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,22 @@ same_bytes("stories260K", "together")
 same_bytes("stories260K", "in_chunks_and_another_thread_order", seed="11", coordinator=["--max-step-tokens", "8"])
 if "INGOT_ALL" in os.environ:
     same_bytes("stories260K-bf16", "together")
+
+
+class Matrices(Emulated):
+    """Products by simdgroup matrices, of a device with a layout and an order of sums of its own."""
+
+    def answers(self, *args, **how):
+        mine = {"INGOT_METAL_PRODUCTS": "matrices", "INGOT_EMULATE_MATRICES": "5"}
+        os.environ.update(mine)
+        try:
+            return super().answers(*args, **how)
+        finally:
+            for name in mine:
+                del os.environ[name]
+
+
+Matrices(need, METAL, "/tp1.2.4.8/matrices1", requests()).same_bytes("stories260K", "by_matrices_together")
 Constrained(need, METAL).same_bytes("together")
 SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
 small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))
@@ -129,6 +146,32 @@ killed("qwen3moe", SMALL, [{**r, "max_tokens": 12} for r in requests(104)])
 if "INGOT_ALL" in os.environ:
     killed("stories260K", METAL[2:], [{**r, "max_tokens": 12} for r in requests()])
     killed("mixtral", [*SMALL[:-1], "int8"], [{**r, "max_tokens": 12} for r in requests(104)])
+
+
+@tap.case
+def a_command_buffer_that_fails_is_a_lost_rank():
+    """Its answers go on in the next rank; the log names its kernels."""
+    os.environ["INGOT_EMULATE_SEED"] = "0"
+    path = need("stories260K")
+    wanted = [{**r, "max_tokens": 12} for r in requests()]
+    with Parts(path, worker=METAL, coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+        want = [a.key() for a in c.clients[0].answers(wanted, False)]
+    fail = pathlib.Path(FOLDER) / "fail"
+    os.environ["INGOT_METAL_FAIL"] = str(fail)
+    try:
+        with Cluster(path, extra=METAL, program=serve()) as c:
+            client = c.clients[0]
+
+            def hurt_it():
+                new = fail.with_suffix(".new")
+                new.write_text("qkv_to_cache\n")
+                new.rename(fail)
+
+            tap.race(lambda: c.killed_in_the_middle(client, wanted, want, lambda: c.whole_group(client, 1), hurt_it))
+            said = c.log()
+            assert re.search(r"is lost: rank 0: Metal device emulated GPU, kernels \w+ to \w+ \(\d+ dispatches\): a failure", said), said
+    finally:
+        del os.environ["INGOT_METAL_FAIL"]
 
 
 def refused(program, *options):

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
+#include "common/quant.h"
+#include "quant_blocks.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -59,6 +61,54 @@ Test(metal, what_cannot_be_opened)
     refused((struct backend_config){0}, ST_UNSUPPORTED, "Apple7");
     metal_double_family(0);
     refused((struct backend_config){0}, ST_DEVICE, "no Metal device on this machine");
+}
+
+static void choose(const char *products)
+{
+    cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", products, 1), 0);
+}
+
+/* Matrices are chosen by name alone, and have a numerics id of their own. */
+Test(metal, matrix_products_are_chosen_by_name)
+{
+    static const char *const all[][2] = {
+        {NULL, "chains2"}, {"chains", "chains2"}, {"matrices", "matrices1"}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct backend_info info;
+        if (all[i][0])
+            choose(all[i][0]);
+        struct backend *be = open_metal();
+        backend_ops_of(be)->info(be, &info);
+        cr_assert_str_eq(info.matrix, all[i][1]);
+        cr_assert_eq(be->pipeline[KERNEL_matrix_q4_k] != NULL, i == 2);
+        close_metal(be);
+    }
+    choose("matrix");
+    refused((struct backend_config){0}, ST_RANGE, "INGOT_METAL_PRODUCTS=matrix:");
+}
+
+/* Where they do not keep the contract, and on GPUs without them. */
+Test(metal, matrix_products_that_cannot_be_had_are_refused)
+{
+    choose("matrices");
+    metal_double_break_matrices(true);
+    refused((struct backend_config){0}, ST_UNSUPPORTED,
+            "INGOT_METAL_PRODUCTS=matrices: Metal device emulated GPU gives a row");
+    metal_double_break_matrices(false);
+    metal_double_family(1006);
+    refused((struct backend_config){0}, ST_UNSUPPORTED, "Apple7");
+}
+
+/* Their kernels need fewer threads: they take many registers. */
+Test(metal, pipelines_of_matrices_may_be_smaller)
+{
+    choose("matrices");
+    metal_double_matrix_threads(128);
+    close_metal(open_metal());
+    metal_double_matrix_threads(96);
+    refused((struct backend_config){0}, ST_UNSUPPORTED,
+            "kernel matrix_f32: simdgroups of 32 threads and groups of at most 96; needed are 32 "
+            "and 128");
 }
 
 Test(metal, pipelines_that_are_too_small_are_refused)
@@ -256,16 +306,240 @@ Test(metal, a_command_buffer_ends_when_its_work_is_large)
     close_metal(be);
 }
 
-Test(metal, a_failure_names_device_and_kernel)
+/* Of a command buffer the device names none of its kernels: the first and the last one are told. */
+Test(metal, a_failure_names_device_and_kernels)
 {
     struct buf *a;
     struct backend *be = open_metal();
     MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
     metal_double_fail("zero_bytes");
-    MUST(metal_zero(be, f32_view(a, 0, 1, 16, 16)));
+    MUST(metal_zero(be, v));
+    MUST(metal_scale(be, v, 2.0f));
     cr_assert_eq(metal_sync(be), ST_DEVICE);
-    says("Metal device emulated GPU, commands up to kernel zero_bytes: a failure");
+    says("Metal device emulated GPU, kernels zero_bytes to scale (2 dispatches): a failure");
     metal_free(be, a);
+    close_metal(be);
+}
+
+/* Another command buffer follows the one that fails and ends well: the wait for it fails all the same,
+ * with the kernel of the first one, and so does every later wait. */
+Test(metal, a_failure_before_the_last_command_buffer_is_seen)
+{
+    struct buf *a;
+    bool passed = false;
+    uint64_t ns;
+    float back[16];
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    MUST(metal_event_mark(be, 0));
+    MUST(metal_scale(be, v, 2.0f));
+    MUST(metal_event_mark(be, 1));
+    MUST(metal_scale(be, v, 2.0f));
+    cr_assert_eq(metal_sync(be), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    cr_assert_eq(metal_event_wait(be, 1, 1000000, &passed), ST_DEVICE);
+    cr_assert_eq(metal_event_elapsed(be, 0, 1, &ns), ST_DEVICE);
+    cr_assert_eq(metal_read(be, back, v), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* An event behind the command buffer that fails, and waits for it alone. */
+Test(metal, a_failure_before_an_event_is_seen)
+{
+    struct buf *a;
+    bool passed = false;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    MUST(metal_commit(be));
+    MUST(metal_scale(be, v, 2.0f));
+    MUST(metal_event_mark(be, 1));
+    cr_assert_eq(metal_event_wait(be, 1, 1000000, &passed), ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* More command buffers than are remembered: the oldest is waited for, and its failure is not lost. */
+Test(metal, a_failure_behind_many_command_buffers_is_seen)
+{
+    struct buf *a;
+    enum status st = ST_OK;
+    struct backend *be = open_metal();
+    MUST(metal_alloc(be, 64, MEM_DEVICE, &a));
+    struct view v = f32_view(a, 0, 1, 16, 16);
+    metal_double_fail("zero_bytes");
+    MUST(metal_zero(be, v));
+    for (int i = 0; i < 3 * METAL_MAX_COMMITTED && st == ST_OK; i++) {
+        st = metal_commit(be);
+        if (st == ST_OK)
+            st = metal_scale(be, v, 2.0f);
+    }
+    cr_assert_eq(st, ST_DEVICE);
+    says("kernel zero_bytes: a failure");
+    metal_free(be, a);
+    close_metal(be);
+}
+
+/* ---- products ---- */
+
+static const enum dtype product_types[] = {DT_F32,  DT_F16,    DT_BF16,   DT_Q8_0, DT_Q4_0, DT_Q4_1,
+                                           DT_Q5_0, DT_Q5_1,   DT_Q2_K,   DT_Q3_K, DT_Q4_K, DT_Q5_K,
+                                           DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4};
+
+/* w [5, 768] of made-up bits without NaN; slices end within blocks. */
+enum { W_ROWS = 5, W_COLS = 768 };
+static struct weight *some_weight(struct backend *be, enum dtype t)
+{
+    const struct quant_form *f = quant_form(t);
+    size_t row_bytes =
+        f ? (size_t)(W_COLS / f->block) * (size_t)f->n_bytes : (size_t)W_COLS * dtype_size(t);
+    struct weight_src src = {.name = "w",
+                             .cols = W_COLS,
+                             .n_parts = 1,
+                             .n_slices = 4,
+                             .slice_end = {100, 100, 530, W_COLS}};
+    struct weight *w;
+    char *data = f ? (char *)quant_random_blocks(t, (size_t)W_ROWS * W_COLS, 0.02f, 7U)
+                   : malloc(row_bytes * W_ROWS);
+    for (size_t i = 0; i < row_bytes * W_ROWS && !f; i++)
+        data[i] = (char)(i % dtype_size(t) == dtype_size(t) - 1 ? 0x20 + i % 0x17 : i * 37);
+    src.part[0] =
+        (struct weight_part){.data = data, .row_bytes = row_bytes, .dtype = t, .rows = W_ROWS};
+    MUST(metal_load_weight(be, &src, &w));
+    free(data);
+    return w;
+}
+
+/* Every weight of a product has the bits of its row's element: rows of x with one 1. */
+static void check_weights(struct backend *be, enum dtype t, int32_t n)
+{
+    struct weight *w = some_weight(be, t);
+    struct buf *x, *out, *rows, *ids;
+    float *one = calloc((size_t)n * W_COLS, sizeof *one);
+    float *got = calloc((size_t)n * W_ROWS, sizeof *got), *want = calloc(W_ROWS, W_COLS * 4);
+    MUST(metal_alloc(be, (size_t)n * W_COLS * 4, MEM_DEVICE, &x));
+    MUST(metal_alloc(be, (size_t)n * W_ROWS * 4, MEM_DEVICE, &out));
+    MUST(metal_alloc(be, W_ROWS * W_COLS * 4, MEM_DEVICE, &rows));
+    MUST(metal_alloc(be, W_ROWS * 4, MEM_DEVICE, &ids));
+    struct view vi = {.buf = ids, .rows = W_ROWS, .cols = 1, .stride = 1, .dtype = DT_I32};
+    MUST(metal_write(be, vi, (const int32_t[]){0, 1, 2, 3, 4}));
+    MUST(metal_embed(be, w, 0, vi, f32_view(rows, 0, W_ROWS, W_COLS, W_COLS)));
+    MUST(metal_read(be, want, f32_view(rows, 0, W_ROWS, W_COLS, W_COLS)));
+    for (int32_t k = 0; k < W_COLS; k += n) {
+        memset(one, 0, (size_t)n * W_COLS * sizeof *one);
+        for (int32_t i = 0; i < n; i++)
+            one[(size_t)i * W_COLS + (size_t)(k + i) % W_COLS] = 1.0f;
+        MUST(metal_write(be, f32_view(x, 0, n, W_COLS, W_COLS), one));
+        MUST(metal_linear(be, w, f32_view(x, 0, n, W_COLS, W_COLS),
+                          f32_view(out, 0, n, W_ROWS, W_ROWS)));
+        MUST(metal_read(be, got, f32_view(out, 0, n, W_ROWS, W_ROWS)));
+        for (int32_t i = 0; i < n * W_ROWS; i++) {
+            int32_t row = i % W_ROWS, col = (k + i / W_ROWS) % W_COLS;
+            cr_assert_eq(bits_of_f32(got[i]), bits_of_f32(want[row * W_COLS + col]),
+                         "%s: row %d, column %d: %a is %a", dtype_name(t), row, col,
+                         (double)want[row * W_COLS + col], (double)got[i]);
+        }
+    }
+    metal_free(be, x);
+    metal_free(be, out);
+    metal_free(be, rows);
+    metal_free(be, ids);
+    metal_free_weight(be, w);
+    free(one);
+    free(got);
+    free(want);
+}
+
+Test(metal, weights_of_products_have_the_bits_of_rows)
+{
+    struct backend *be = open_metal();
+    for (size_t i = 0; i < ARRAY_LEN(product_types); i++)
+        check_weights(be, product_types[i], 96);
+    for (int32_t i = 0; i < 3; i++)
+        check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 1);
+    close_metal(be);
+}
+
+/* ---- slices ---- */
+
+enum { S_COLS = 800, S_ROWS = 3 };
+
+/* out [n, S_ROWS] = x w^T of columns [from, to) in slices of which `end` has the ends. */
+static void slices_product(struct backend *be, int32_t from, int32_t to, int n_slices,
+                           const int32_t *end, struct buf *x, int32_t n, float *out)
+{
+    static float w[S_ROWS][S_COLS];
+    struct weight_src src = {.name = "w", .cols = to - from, .n_parts = 1, .n_slices = n_slices};
+    struct weight *loaded;
+    struct buf *b;
+    for (int32_t i = 0; i < S_ROWS * S_COLS; i++)
+        w[i / S_COLS][i % S_COLS] = (float)(i * 7919 % 1009 - 500) / 257.0f;
+    for (int i = 0; i < n_slices; i++)
+        src.slice_end[i] = end[i] - from;
+    src.part[0] = (struct weight_part){
+        .data = &w[0][from], .row_bytes = sizeof w[0], .dtype = DT_F32, .rows = S_ROWS};
+    MUST(metal_load_weight(be, &src, &loaded));
+    MUST(metal_alloc(be, (size_t)n * S_ROWS * 4, MEM_DEVICE, &b));
+    struct view vx = f32_view(x, (size_t)from * 4, n, to - from, S_COLS);
+    MUST(metal_linear(be, loaded, vx, f32_view(b, 0, n, S_ROWS, S_ROWS)));
+    MUST(metal_read(be, out, f32_view(b, 0, n, S_ROWS, S_ROWS)));
+    metal_free(be, b);
+    metal_free_weight(be, loaded);
+}
+
+/* A sum has the bits of its slices' sums, each as a product of its own, added as struct weight_src's
+ * tree. */
+static void check_slices_of(int32_t n)
+{
+    static const int32_t end[8] = {100, 203, 203, 300, 431, 555, 700, S_COLS};
+    struct backend *be = open_metal();
+    float in[17 * S_COLS], got[17 * S_ROWS], part[8][17 * S_ROWS] = {0};
+    struct buf *x;
+    MUST(metal_alloc(be, sizeof in, MEM_DEVICE, &x));
+    for (int32_t i = 0; i < 17 * S_COLS; i++)
+        in[i] = (float)(i * 104729 % 2003 - 1000) / 331.0f;
+    MUST(metal_write(be, f32_view(x, 0, 17, S_COLS, S_COLS), in));
+    slices_product(be, 0, S_COLS, 8, end, x, n, got);
+    for (int s = 0, from = 0; s < 8; from = end[s++])
+        if (end[s] > from)
+            slices_product(be, from, end[s], 1, &end[s], x, n, part[s]);
+    for (int apart = 1; apart < 8; apart *= 2)
+        for (int s = 0; s < 8; s += 2 * apart)
+            for (int32_t i = 0; i < n * S_ROWS; i++)
+                part[s][i] += part[s + apart][i];
+    cr_assert_arr_eq(got, part[0], (size_t)n * S_ROWS * sizeof *got);
+    metal_free(be, x);
+    close_metal(be);
+}
+
+Test(metal, slices_are_added_as_a_tree)
+{
+    check_slices_of(1);
+    check_slices_of(17);
+    choose("matrices");
+    check_slices_of(1);
+    check_slices_of(17);
+}
+
+/* Both kernels of matrices. */
+Test(metal, weights_of_matrix_products_have_the_bits_of_rows)
+{
+    choose("matrices");
+    metal_double_matrices(5);
+    struct backend *be = open_metal();
+    for (size_t i = 0; i < ARRAY_LEN(product_types); i++)
+        check_weights(be, product_types[i], 96);
+    for (int32_t i = 0; i < 3; i++)
+        check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 8);
     close_metal(be);
 }
 

@@ -20,6 +20,13 @@ static struct backend *open_metal(void)
     return be;
 }
 
+/* Products by simdgroup matrices. */
+static struct backend *open_matrices(void)
+{
+    cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", "matrices", 1), 0);
+    return open_metal();
+}
+
 static void close_metal(struct backend *be)
 {
     backend_ops_of(be)->close(be);
@@ -93,4 +100,30 @@ Test(ops_metal, rows_do_not_depend_on_their_neighbours)
         free(want);
     }
     close_metal(be);
+}
+
+/* On devices whose matrices have other places of elements and other orders of sums; chunks of 9 and 5
+ * rows meet both kernels. */
+Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
+{
+    static const uint64_t devices[] = {0, 1, 5, 62};
+    for (size_t d = 0; d < ARRAY_LEN(devices); d++) {
+        metal_double_matrices(devices[d]);
+        struct backend *be = open_matrices();
+        for (size_t i = 0; i < n_op_cases; i++) {
+            const struct op_case *c = &op_cases[i];
+            if (c->op != &op_linear || !runs(c))
+                continue;
+            metal_double_seed(0);
+            float *out = results(be, c);
+            check_reference(c, out);
+            metal_double_seed(seeds[1]);
+            if (c->rows <= effort(50, 20))
+                check_chunks(be, c, 1, out);
+            check_chunks(be, c, 5, out);
+            check_chunks(be, c, 9, out);
+            free(out);
+        }
+        close_metal(be);
+    }
 }

@@ -33,7 +33,8 @@ def the_counts_are_of_these_shaders():
 def a_longer_loop_counts_more():
     """The counter sees the difference between types, and not one where there is none."""
     assert count.of_product("F32", 1) < count.of_product("BF16", 1) < count.of_product("Q8_0", 1) < count.of_product("Q4_K", 1)
-    assert count.of_product("F32", 8) - count.of_product("F32", 1) == 7 * 3  # a row more: an address, a load, a product
+    more = (count.of_product("F32", 8) - count.of_product("F32", 1)) / 7  # a row more: a product, a share of a load
+    assert 1 < more < 1.3, more
 
 
 @tap.case
@@ -43,6 +44,25 @@ def bytes_are_those_of_the_published_files():
         body, head = predict.products("8B", kind)
         size = sum(predict.bytes_of(*p) for p in [*body, head, (128256, 4096, embed)]) / 1e9
         assert abs(size / want - 1) < 0.01, (kind, size)
+
+
+@tap.case
+def decodes_of_the_main_types_are_bound_by_bytes():
+    counts = predict.counts_of(README)
+    for name in "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K":
+        for chip in predict.CHIPS:
+            reading, computing = predict.product_s(counts, chip, 4096, 4096, name, 1)
+            assert computing < reading, (name, chip, computing / reading)
+
+
+@tap.case
+def matrices_are_better_for_prompts_alone():
+    counts = predict.counts_of(README)
+    for chip in predict.CHIPS:
+        for kind in predict.KINDS:
+            assert predict.prefill(counts, "8B", kind, chip, kernels="matrices ") > predict.prefill(counts, "8B", kind, chip)
+            assert predict.decode(counts, "8B", kind, chip, kernels="matrices ")["products"] >= \
+                predict.decode(counts, "8B", kind, chip)["products"]
 
 
 @tap.case

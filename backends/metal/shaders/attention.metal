@@ -141,7 +141,7 @@ template <int TYPE> static inline float cache_at(const device uint8_t *p, int64_
     if (TYPE == METAL_F32)
         return ((const device float *)p)[i];
     if (TYPE == METAL_F16)
-        return f32_of_f16(((const device uint16_t *)p)[i]);
+        return widened_f16(((const device uint16_t *)p)[i]);
     if (TYPE == METAL_BF16)
         return f32_of_bf16(((const device uint16_t *)p)[i]);
     return TYPE == METAL_I8 ? (float)((const device int8_t *)p)[i] : f32_of_e4m3(p[i]);

@@ -1,17 +1,6 @@
 /* Matrix products and rows of matrices.  A matrix is stored as in the file: rows of elements or of
  * blocks. */
 
-template <int TYPE> static inline float weight_at(const device uint8_t *row, int k)
-{
-    if (TYPE == METAL_F32)
-        return ((const device float *)row)[k];
-    if (TYPE == METAL_F16)
-        return f32_of_f16(((const device uint16_t *)row)[k]);
-    if (TYPE == METAL_BF16)
-        return f32_of_bf16(((const device uint16_t *)row)[k]);
-    return quant_at<TYPE>(row, k);
-}
-
 template <int TYPE>
 static inline void embed_rows(constant struct metal_embed_args &a, const device uint8_t *w,
                               const device int32_t *ids, device float *out, uint3 group, uint index)
@@ -60,73 +49,143 @@ static inline float slice_tree(thread float *part, int n)
     return part[0];
 }
 
+/* Sums acc [n] of slice s, added to those of the slices before it in slice_tree's order; level [3 n]
+ * is kept between calls.  Behind the last slice acc has the whole sums. */
+template <int N> static inline void add_slice(int s, thread float *acc, thread float *level)
+{
+    bool open = true;
+    UNROLL for (int l = 0; l < 3; l++) {
+        bool right = (s >> l & 1) != 0;
+        UNROLL for (int i = 0; i < N; i++) {
+            float held = level[l * N + i];
+            level[l * N + i] = open && !right ? acc[i] : held;
+            acc[i] = open && right ? held + acc[i] : acc[i];
+        }
+        open = open && right;
+    }
+}
+
+/* Of ROWS rows of w, row[r] bytes behind w, with n <= TOKENS rows of x, at[t] elements behind x: sums
+ * over columns [start, end) to acc [ROWS, TOKENS].  Lane j adds every 32nd piece from the j-th on, then every 32nd column of what
+ * is left on both sides, in one chain of fused multiply-adds; then tree_sum.  ROWS, TOKENS and n do not
+ * change the order. */
+template <int TYPE, int ROWS, int TOKENS>
+static inline void strip_sums(const thread int64_t *row, const device uint8_t *w,
+                              const thread int64_t *at, const device float *x, int n, int start,
+                              int end, thread float *acc, uint lane)
+{
+    const int runs = piece_runs<TYPE>(), origin = origin_of<TYPE>(start);
+    struct column_span s = span_of<TYPE>(start - origin, end - origin);
+    w += origin_bytes<TYPE>(origin);
+    x += origin;
+    UNROLL for (int i = 0; i < ROWS * TOKENS; i++)
+        acc[i] = 0.0f;
+    for (uint p = s.first + lane; p < s.last; p += 32) {
+        float f[ROWS * 16];
+        const device float *from = x + piece_at<TYPE>(p);
+        UNROLL for (int r = 0; r < ROWS; r++)
+            piece_weights<TYPE>(w + row[r], p, f + 16 * r);
+        UNROLL for (int t = 0; t < TOKENS; t++) {
+            if (TOKENS > 1 && t >= n)
+                continue;
+            UNROLL for (int j = 0; j < runs; j++) {
+                packed_float4 v =
+                    *(const device packed_float4 *)(from + at[t] + run_at<TYPE>(j));
+                UNROLL for (int r = 0; r < ROWS; r++)
+                    UNROLL for (int i = 0; i < 4; i++)
+                        acc[r * TOKENS + t] =
+                            fmaf(v[i], f[16 * r + 4 * j + i], acc[r * TOKENS + t]);
+            }
+        }
+    }
+    for (int side = 0; side < 2; side++) {
+        int last = side == 0 ? s.left : end - origin;
+        for (int k = (side == 0 ? start - origin : s.right) + (int)lane; k < last; k += 32)
+            UNROLL for (int r = 0; r < ROWS; r++) {
+                float f = weight_at<TYPE>(w + row[r], k);
+                UNROLL for (int t = 0; t < TOKENS; t++)
+                    if (t < n)
+                        acc[r * TOKENS + t] = fmaf(x[at[t] + k], f, acc[r * TOKENS + t]);
+            }
+    }
+    UNROLL for (int i = 0; i < ROWS * TOKENS; i++)
+        if (i % TOKENS < n)
+            acc[i] = tree_sum(acc[i]);
+}
+
 /* Of one row of w with n <= METAL_LINEAR_TOKENS rows of x, which begin at[t] elements behind x: w is
- * read once for them.  sum[t METAL_MAX_SLICES + s] is that over slice s: lane j adds columns
- * start + j, start + j + 32, ... in one chain of fused multiply-adds, then tree_sum. */
+ * read once for them.  sum[t METAL_MAX_SLICES + s] is that over slice s, in the order of linear. */
 template <int TYPE>
 static inline void row_sums(const device uint8_t *w, const device float *x, const thread int64_t *at,
                             int n, int n_slices, constant int32_t *slice_end, thread float *sum,
                             uint lane)
 {
+    const int64_t row[1] = {0};
+    float acc[METAL_LINEAR_TOKENS];
     for (int s = 0, start = 0; s < n_slices; start = slice_end[s++]) {
-        float acc[METAL_LINEAR_TOKENS];
-        for (int t = 0; t < n; t++)
-            acc[t] = 0.0f;
-        for (int k = start + (int)lane; k < slice_end[s]; k += 32) {
-            float f = weight_at<TYPE>(w, k);
-            for (int t = 0; t < n; t++)
-                acc[t] = fmaf(x[at[t] + k], f, acc[t]);
-        }
-        for (int t = 0; t < n; t++)
-            sum[t * METAL_MAX_SLICES + s] = tree_sum(acc[t]);
+        strip_sums<TYPE, 1, METAL_LINEAR_TOKENS>(row, w, at, x, n, start, slice_end[s], acc, lane);
+        UNROLL for (int t = 0; t < METAL_LINEAR_TOKENS; t++)
+            sum[t * METAL_MAX_SLICES + s] = acc[t];
     }
 }
 
-/* A simdgroup has one row of w and METAL_LINEAR_TOKENS rows of x.  The slices are added as a tree,
- * the bias last. */
-template <int TYPE>
+/* A simdgroup has ROWS rows of w and TOKENS rows of x.  The slices are added as a tree, the bias
+ * last. */
+template <int TYPE, int ROWS, int TOKENS>
 static inline void linear_rows(constant struct metal_linear_args &a, const device uint8_t *w,
                                const device float *x, const device float *bias, device float *out,
                                uint3 group, uint lane, uint simd)
 {
-    int row = (int)group.x * METAL_LINEAR_SIMDS + (int)simd;
-    int token = (int)group.y * METAL_LINEAR_TOKENS, n = a.n_tokens - token;
-    float sum[METAL_LINEAR_TOKENS * METAL_MAX_SLICES];
-    int64_t at[METAL_LINEAR_TOKENS];
-    if (row >= a.rows)
+    int first = ((int)group.x * METAL_LINEAR_SIMDS + (int)simd) * ROWS;
+    int token = (int)group.y * TOKENS, n = a.n_tokens - token;
+    float acc[ROWS * TOKENS], level[3 * ROWS * TOKENS];
+    int64_t row[ROWS], x_at[TOKENS];
+    if (first >= a.rows)
         return; /* the whole simdgroup */
-    n = n < METAL_LINEAR_TOKENS ? n : METAL_LINEAR_TOKENS;
-    for (int t = 0; t < METAL_LINEAR_TOKENS; t++)
-        at[t] = t < n ? (int64_t)(token + t) * a.x_stride : 0;
-    row_sums<TYPE>(w + (int64_t)row * a.row_bytes, x, at, n, a.n_slices, a.slice_end, sum, lane);
-    for (int t = 0; t < n; t++) {
-        float v = slice_tree(sum + t * METAL_MAX_SLICES, a.n_slices);
-        if (lane == 0)
-            out[(int64_t)(token + t) * a.out_stride + row] = a.has_bias != 0 ? v + bias[row] : v;
+    UNROLL for (int r = 0; r < ROWS; r++) /* beyond the last row it is taken again */
+        row[r] = (int64_t)(first + r < a.rows ? first + r : a.rows - 1) * a.row_bytes;
+    UNROLL for (int t = 0; t < TOKENS; t++)
+        x_at[t] = (int64_t)(token + t) * a.x_stride;
+    UNROLL for (int i = 0; i < 3 * ROWS * TOKENS; i++)
+        level[i] = 0.0f;
+    for (int s = 0, start = 0; s < a.n_slices; start = a.slice_end[s++]) {
+        strip_sums<TYPE, ROWS, TOKENS>(row, w, x_at, x, n, start, a.slice_end[s], acc, lane);
+        add_slice<ROWS * TOKENS>(s, acc, level);
     }
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int t = 0; t < TOKENS; t++) {
+            float v = acc[r * TOKENS + t];
+            if (lane == 0 && t < n && first + r < a.rows)
+                out[(int64_t)(token + t) * a.out_stride + first + r] =
+                    a.has_bias != 0 ? v + bias[first + r] : v;
+        }
 }
 
-#define LINEAR(name, type)                                                                         \
+/* Groups: [rows of w, rows of x], each by what a group has of them. */
+#define LINEAR(name, type, n_rows, n_tokens)                                                       \
     KERNEL name(constant struct metal_linear_args &a BUF(0), const device uint8_t *w BUF(1),       \
                 const device float *x BUF(2), const device float *bias BUF(3),                     \
                 device float *out BUF(4), GRID)                                                    \
     {                                                                                              \
         (void)index;                                                                               \
-        linear_rows<type>(a, w, x, bias, out, group, lane, simd);                                  \
+        linear_rows<type, n_rows, n_tokens>(a, w, x, bias, out, group, lane, simd);                \
     }
-LINEAR(linear_f32, METAL_F32)
-LINEAR(linear_f16, METAL_F16)
-LINEAR(linear_bf16, METAL_BF16)
-LINEAR(linear_q8_0, METAL_Q8_0)
-LINEAR(linear_q4_0, METAL_Q4_0)
-LINEAR(linear_q4_1, METAL_Q4_1)
-LINEAR(linear_q5_0, METAL_Q5_0)
-LINEAR(linear_q5_1, METAL_Q5_1)
-LINEAR(linear_q2_k, METAL_Q2_K)
-LINEAR(linear_q3_k, METAL_Q3_K)
-LINEAR(linear_q4_k, METAL_Q4_K)
-LINEAR(linear_q5_k, METAL_Q5_K)
-LINEAR(linear_q6_k, METAL_Q6_K)
-LINEAR(linear_iq4_nl, METAL_IQ4_NL)
-LINEAR(linear_iq4_xs, METAL_IQ4_XS)
-LINEAR(linear_mxfp4, METAL_MXFP4)
+#define LINEAR_BOTH(name, type)                                                                    \
+    LINEAR(linear_##name, type, METAL_LINEAR_ROWS, METAL_LINEAR_TOKENS)                            \
+    LINEAR(linear_one_##name, type, METAL_LINEAR_ROWS_ONE, 1)
+LINEAR_BOTH(f32, METAL_F32)
+LINEAR_BOTH(f16, METAL_F16)
+LINEAR_BOTH(bf16, METAL_BF16)
+LINEAR_BOTH(q8_0, METAL_Q8_0)
+LINEAR_BOTH(q4_0, METAL_Q4_0)
+LINEAR_BOTH(q4_1, METAL_Q4_1)
+LINEAR_BOTH(q5_0, METAL_Q5_0)
+LINEAR_BOTH(q5_1, METAL_Q5_1)
+LINEAR_BOTH(q2_k, METAL_Q2_K)
+LINEAR_BOTH(q3_k, METAL_Q3_K)
+LINEAR_BOTH(q4_k, METAL_Q4_K)
+LINEAR_BOTH(q5_k, METAL_Q5_K)
+LINEAR_BOTH(q6_k, METAL_Q6_K)
+LINEAR_BOTH(iq4_nl, METAL_IQ4_NL)
+LINEAR_BOTH(iq4_xs, METAL_IQ4_XS)
+LINEAR_BOTH(mxfp4, METAL_MXFP4)

@@ -4,6 +4,9 @@
  *   GRID               group: the threadgroup's place in the grid; index: the thread's in the group;
  *                      lane and simd: the thread's in its simdgroup of 32, the simdgroup's
  *   SHARED(t, n, dims) threadgroup memory, in kernels only
+ *   widened_f16        the f16 of these bits as a number: dtype.h's f32_of_f16 in one instruction
+ *   packed_ushort4, packed_uint4, packed_float4    four numbers that need the alignment of one
+ *   UNROLL             before a loop of a fixed length, whose arrays are to be registers
  *   BARRIER            by all threads of the group; SIMD_BARRIER by those of a simdgroup
  * No double, no lambda, no recursion, no static variable, no pointer without an address space.
  * Products and sums are fused where fmaf is written and nowhere else. */
@@ -20,6 +23,10 @@ static inline void memcpy(thread uint32_t *to, const thread float *from, size_t)
 {
     *to = as_type<uint32_t>(*from);
 }
+static inline float widened_f16(uint16_t h)
+{
+    return (float)as_type<half>(h);
+}
 #define fmaf(a, b, c) fma((a), (b), (c))
 #define sqrtf(a) sqrt(a)
 #define KERNEL kernel void
@@ -27,6 +34,7 @@ static inline void memcpy(thread uint32_t *to, const thread float *from, size_t)
 #define GRID                                                                                       \
     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],      \
         uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]
+#define UNROLL _Pragma("clang loop unroll(full)")
 #define SHARED(type, name, dims) threadgroup type name dims
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
 #define SIMD_BARRIER() simdgroup_barrier(mem_flags::mem_threadgroup)

@@ -4,7 +4,7 @@
 /* At an even address. */
 static inline float f16_in(const device uint8_t *p)
 {
-    return f32_of_f16(*(const device uint16_t *)p);
+    return widened_f16(*(const device uint16_t *)p);
 }
 
 /* 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high ones. */
@@ -147,4 +147,16 @@ template <int TYPE> static inline float quant_at(const device uint8_t *row, int 
                  TYPE == METAL_Q5_K || TYPE == METAL_Q6_K || TYPE == METAL_IQ4_XS;
     return large ? large_at<TYPE>(row + k / 256 * block_bytes<TYPE>(), k % 256)
                  : small_at<TYPE>(row + k / 32 * block_bytes<TYPE>(), k % 32);
+}
+
+/* Element k of a row of any type. */
+template <int TYPE> static inline float weight_at(const device uint8_t *row, int k)
+{
+    if (TYPE == METAL_F32)
+        return ((const device float *)row)[k];
+    if (TYPE == METAL_F16)
+        return widened_f16(((const device uint16_t *)row)[k]);
+    if (TYPE == METAL_BF16)
+        return f32_of_bf16(((const device uint16_t *)row)[k]);
+    return quant_at<TYPE>(row, k);
 }
