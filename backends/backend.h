@@ -44,7 +44,8 @@ enum {
  *           without such libraries (the CPU) computes as in STRICT */
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
-/* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32.)
+/* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32; with F32 integers
+ * with an index of groups do it in f32: FEATURE_SORTED is absent.)
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
@@ -125,8 +126,11 @@ enum backend_feature {
     FEATURE_UNIT_QK,      /* qkv_to_cache: qk_unit */
     FEATURE_WEIGH_INPUT,  /* moe_ffn: weigh_input */
     FEATURE_ROUND_INPUTS, /* input_peaks, round_input; latent_to_cache: round_latent; moe_ffn: round_hidden */
+    FEATURE_SORTED, /* load_weight, load_stack: INT4_SORTED, INT8_SORTED */
     N_FEATURES
 };
+
+enum { SORTED_GROUPS = 4096 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
 
@@ -200,6 +204,9 @@ struct weight_part {
      * weight is fmaf(element, scale, min) of its column's group. */
     const float *min;
     const uint16_t *index;
+    /* INT4_SORTED, INT8_SORTED, see FEATURE_SORTED: the same, but scale_stride is at most SORTED_GROUPS, and zero
+     * [rows, scale_stride] is in place of min: a weight is scale (element - zero). */
+    const int8_t *zero;
     /* NF4, FP4, NVFP4: data is a byte for each element, 0 to 15; `block` columns share a scale, of
      * which the first scale_blocks(block, skip, cols) of a row are used.  A weight is its level
      * (dtype_levels) times the scale, rounded to f32.  NF4, FP4: `scale`, as of E4M3.  NVFP4: small_scale

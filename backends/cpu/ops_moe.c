@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/sorted.h"
 
 enum { TOKENS_AT_ONCE = 1024 }; /* bounds the scratch */
 
@@ -38,10 +39,21 @@ static size_t round_16(size_t floats)
 }
 
 /* Most floats of a packed row over all slices, whatever the types: K floats, or quantised
- * X_GROUP_BYTES for each group and for one more at each end of a slice. */
+ * X_GROUP_BYTES for each group and for one more at each end of a slice; sorted types: moe_strips_fit. */
 static size_t packed_floats(size_t k)
 {
     return round_16(k + 2 * N_SLICES * X_GROUP_BYTES / sizeof(float));
+}
+
+bool moe_strips_fit(const struct weight_src *src, const struct weight *w)
+{
+    size_t row = 0;
+    for (int32_t s = 0; s < src->n_slices; s++) {
+        int32_t end = src->slice_end[s] - (s ? src->slice_end[s - 1] : 0);
+        struct sorted_shape one = {w->panels[0].groups, 1, &end};
+        row += sorted_x_bytes(&one);
+    }
+    return row * (size_t)w->n_types <= packed_floats((size_t)src->cols) * sizeof(float);
 }
 
 /* Of gate and up of a pair, or of up alone. */
@@ -128,9 +140,22 @@ static size_t slices_bytes(const struct weight *stack, int32_t n_slices)
     return bytes;
 }
 
-static char *x_strip(const struct moe_job *j, const struct strip *t)
+/* Of the rows of x of a pair, for panels s of an expert's matrix: sorted ones have a strip for each type. */
+static int32_t x_strips(const struct moe_job *j)
 {
-    return j->x_packed + (size_t)t->first * slices_bytes(j->ml->gate_up, 1);
+    const struct weight *w = j->ml->gate_up->mat;
+    return strip_kind(j->be, w->panels) == STRIP_SORTED ? w->n_types : 1;
+}
+
+static char *x_strip(const struct moe_job *j, const struct strip *t, const struct panels *s)
+{
+    const struct weight *w = &j->ml->gate_up->mat[t->expert];
+    size_t row = slices_bytes(j->ml->gate_up, 1);
+    for (; s > w->panels && strip_repeats(j->be, s); s--)
+        ;
+    return j->x_packed +
+           ((size_t)t->first * (size_t)x_strips(j) + (size_t)(s - w->panels) * (size_t)t->rows) *
+               row;
 }
 
 /* Slice s of a strip's hidden rows. */
@@ -144,14 +169,18 @@ static char *h_strip(const struct moe_job *j, const struct strip *t, int32_t s)
 static void pack_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
-    const struct weight *w = j->ml->gate_up->mat;
     long from, to;
     pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         const struct strip *t = &j->strip[i];
-        for (int32_t r = 0; r < t->rows; r++)
-            strip_put(j->be, w, w->panels, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
-                      x_strip(j, t));
+        const struct weight *w = &j->ml->gate_up->mat[t->expert];
+        for (const struct panels *s = w->panels; s < w->panels + w->n_types; s++) {
+            if (s > w->panels && strip_repeats(j->be, s))
+                continue;
+            for (int32_t r = 0; r < t->rows; r++)
+                strip_put(j->be, w, s, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
+                          x_strip(j, t, s));
+        }
     }
 }
 
@@ -167,7 +196,7 @@ static void gate_up_part(void *ctx, int part, int n_parts)
         int32_t p = (int32_t)(u / j->n_strips);
         const struct panels *s = panels_of(w, &p);
         float *out = j->mid + (size_t)t->first * cols + (size_t)s->row + (size_t)p * PANEL;
-        panel_product(j->be, w, s, p, x_strip(j, t), t->rows, out, cols, part);
+        panel_product(j->be, w, s, p, x_strip(j, t, s), t->rows, out, cols, part);
     }
 }
 
@@ -213,9 +242,11 @@ static void hidden_part(void *ctx, int part, int n_parts)
             activate_row(j, t->expert, t->first + r, g);
             if (j->ml->round_hidden.grid != GRID_NONE)
                 round_row_alone(&j->ml->round_hidden, g, j->ml->ffn);
-            for (int32_t s = 0; s < down->n_slices; s++)
-                strip_put(j->be, &down->mat[s], down->mat[s].panels,
-                          g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));
+            for (int32_t s = 0; s < down->n_slices; s++) {
+                const struct weight *w = &down->mat[t->expert * down->n_slices + s];
+                strip_put(j->be, w, w->panels, g + (s ? down->slice_end[s - 1] : 0), r, t->rows,
+                          h_strip(j, t, s));
+            }
         }
     }
 }

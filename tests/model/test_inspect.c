@@ -119,12 +119,19 @@ Test(inspect, quantisation)
     static const struct {
         const char *name, *says;
         double weights, least, most; /* bits a weight in memory; the embedding is in floats */
+        bool f32;                    /* --activations f32 */
     } rows[] = {
         {"llama-gptq-zeros",
          "gptq: 4 bits, groups of 64 columns, zero points; activations in 8 bits", 111936, 4.75,
          11},
+        {"llama-gptq-order",
+         "gptq: 4 bits, groups of 32 columns in any order, sorted; activations in 8 bits", 111936,
+         4.75, 16},
         {"llama-gptq-order", "gptq: 4 bits, groups of 32 columns in any order; activations in f32",
-         111936, 4.75, 12},
+         111936, 4.75, 12, true},
+        {"qwen3next-gptq-order",
+         "gptq: 4 bits, groups of 16 columns in any order, zero points; activations in f32", 0,
+         4.75, 16},
         {"llama-awq", "awq: 4 bits, groups of 64 columns, zero points; activations in 8 bits",
          111936, 4.75, 11},
         {"llama-int8", "compressed-tensors: 8 bits, a scale for each row; activations in 8 bits",
@@ -156,6 +163,7 @@ Test(inspect, quantisation)
         char *text;
         struct shared_options cfg = sizes;
         cfg.tp = 1;
+        cfg.activations = rows[i].f32;
         must(report(&text, golden_dir(rows[i].name), &cfg, false), "report");
         cr_assert_not_null(strstr(text, rows[i].says), "%s: no \"%s\" in\n%s", rows[i].name,
                            rows[i].says, text);
