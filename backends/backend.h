@@ -125,12 +125,12 @@ enum backend_feature {
     FEATURE_CHUNK,        /* attention: chunk */
     FEATURE_UNIT_QK,      /* qkv_to_cache: qk_unit */
     FEATURE_WEIGH_INPUT,  /* moe_ffn: weigh_input */
-    FEATURE_ROUND_INPUTS, /* input_peaks, round_input; latent_to_cache: round_latent; moe_ffn: round_hidden */
-    FEATURE_SORTED, /* load_weight, load_stack: INT4_SORTED, INT8_SORTED */
+    FEATURE_ROUND_INPUTS, /* input_peaks, round_input; latent_to_cache: round_latent; moe_ffn: round_hidden, scales of experts */
+    FEATURE_SORTED,       /* load_weight, load_stack: INT4_SORTED, INT8_SORTED */
     N_FEATURES
 };
 
-enum { SORTED_GROUPS = 4096 };
+enum { SORTED_GROUPS = 4096, MOE_AT_ONCE = 1024 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
 
@@ -374,8 +374,12 @@ struct moe_layer {
     const struct weight *gate_up_bias; /* [E 2F], expert after expert, or NULL */
     const struct weight *down;         /* stack of E [D, F] without bias, with slices */
     const struct weight *down_bias;    /* [E D], for moe_bias, or NULL */
-    /* of the input of down, not shared; GRID_NONE without FEATURE_ROUND_INPUTS */
+    /* of the input of down, with shared in two parts (moe_hidden); GRID_NONE without FEATURE_ROUND_INPUTS */
     struct input_rule round_hidden;
+    /* [E] of the host, or NULL: the experts' own scales in place of the rules', of the input of gate and up, which moe_ffn
+     * rounds then by round_input, and of that of down */
+    struct input_rule round_input;
+    const float *input_scale, *hidden_scale;
 };
 
 /* The step plan's arrays on the device, at fixed addresses. */
@@ -643,6 +647,19 @@ struct backend_ops {
     enum status (*moe_ffn)(struct backend *be, const struct moe_layer *ml, struct view x,
                            struct view ids, struct view weights, struct view scratch,
                            struct view out);
+    /* moe_ffn in two parts, for at most MOE_AT_ONCE tokens, where ranks share groups of the input of down; both NULL without
+     * FEATURE_ROUND_INPUTS.  With n = input_groups(round_hidden),
+     *   moe_hidden  all that comes before down; peaks[t, i n + g] = the greatest magnitude in group g of the input of down of
+     *               token t's expert i, 0 where this rank has none of its columns
+     *   moe_down    rounds that input by the greatest peaks of all ranks and computes the rest; ids and scratch as
+     *               moe_hidden had and left them
+     * peaks [T, k n] f32; the others as of moe_ffn. */
+    enum status (*moe_hidden)(struct backend *be, const struct moe_layer *ml, struct view x,
+                              struct view ids, struct view weights, struct view scratch,
+                              struct view peaks);
+    enum status (*moe_down)(struct backend *be, const struct moe_layer *ml, struct view peaks,
+                            struct view ids, struct view weights, struct view scratch,
+                            struct view out);
     /* out[t,:] = fmaf(weight_e, down_bias_e, out[t,:]) for the experts e of token t in ascending
      * order of ids; called behind the sum over the ranks.  out [T,D] f32; ids, weights as above.
      * NULL without FEATURE_EXPERT_BIAS. */

@@ -248,8 +248,11 @@ enum status cpu_input_peaks(struct backend *be, const struct input_rule *r, stru
                             struct view out);
 enum status cpu_round_input(struct backend *be, const struct input_rule *r, struct view x,
                             struct view peaks, struct view out);
-/* In place: x [n], of a rule that is not shared. */
-void round_row_alone(const struct input_rule *r, float *x, int32_t n);
+/* x [n] to out, which may be x; peaks [groups] of all ranks, or NULL: the row's own, not where the rule is shared. */
+void round_row(const struct input_rule *r, const float *x, const float *peaks, float *out,
+               int32_t n);
+/* peaks [groups] of x [n]. */
+void row_peaks(const struct input_rule *r, const float *x, int32_t n, float *peaks);
 
 /* ops_streams.c */
 enum status cpu_predict_streams(struct backend *be, struct view x, struct view coef);
@@ -269,6 +272,13 @@ enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct
 size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out);
+
+enum status cpu_moe_hidden(struct backend *be, const struct moe_layer *ml, struct view x,
+                           struct view ids, struct view weights, struct view scratch,
+                           struct view peaks);
+enum status cpu_moe_down(struct backend *be, const struct moe_layer *ml, struct view peaks,
+                         struct view ids, struct view weights, struct view scratch,
+                         struct view out);
 
 /* Sorted types: does moe_ffn have room for their strips?  It has where groups have 32 columns or more. */
 bool moe_strips_fit(const struct weight_src *src, const struct weight *w);

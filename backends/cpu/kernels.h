@@ -108,7 +108,8 @@ struct sorted_shape {
     const int32_t *slice_end; /* [n_slices] */
 };
 struct sorted_chunk {
-    uint16_t group, quads; /* of 4 places: 1 to 8 */
+    uint16_t group;
+    uint8_t quads, pads; /* of 4 places: 1 to 8; places of the last quad that are padding */
 };
 struct sorted_x {
     float d, minus_sum; /* minus_sum = -(sum of a) */

@@ -59,7 +59,7 @@ static float plain_sorted_output(const struct sorted_panel *t, const char *x, in
     const struct sorted_shape *s = &t->shape;
     const int32_t *n_chunks = t->plan;
     const struct sorted_chunk *chunk = sorted_chunks_of(s, t->plan);
-    const struct sorted_x *info = (const struct sorted_x *)(const void *)(x + sorted_places(s));
+    const struct sorted_x *info = (const struct sorted_x *)(const void *)(x + sorted_infos_at(s));
     float slice[N_SLICES];
     size_t quad = 0;
     for (int i = 0; i < s->n_slices; i++) {

@@ -1,6 +1,7 @@
 /* Matrices of integers whose columns are in groups in any order (GPTQ's desc_act, compressed-tensors' actorder), sorted so
  * that they meet activations in 8 bits.  Within each slice of K the columns of a group, ascending, are cut into chunks of
- * CHUNK, the last of them shorter; a chunk is padded with zeros to a multiple of 4 columns.  Chunks are in the order of
+ * CHUNK, the last of them shorter; a chunk is padded to a multiple of 4 columns by its first
+ * column again, whose weights there are 0 (the element is the zero point).  Chunks are in the order of
  * their lengths, the longest first, those of one length by group, then by column: a kernel's loop over one then ends as
  * it did for the chunk before.  Slices never share one, so the bits do not depend on the number of ranks.
  *
@@ -11,7 +12,7 @@
  *
  * The plan says this of the columns, once for all rows.  It is before the panels of its rows in a weight's data:
  *   n_chunks [N_SLICES] int32, n_places int32, zeros to 64 bytes
- *   order    [sorted_places] int32: the column of each place of a row, -1: padding
+ *   order    [sorted_places + CHUNK] int32: the column of each place of a row
  *   chunks   [sorted_chunks] struct sorted_chunk
  * A panel of PANEL rows:
  *   scales [groups][PANEL] f32, zeros [groups][PANEL] int8
@@ -53,7 +54,7 @@ static inline size_t sorted_chunks(const struct sorted_shape *s)
 
 static inline size_t sorted_plan_bytes(const struct sorted_shape *s)
 {
-    return sorted_up(SORTED_HEAD + sorted_places(s) * sizeof(int32_t) +
+    return sorted_up(SORTED_HEAD + (sorted_places(s) + CHUNK) * sizeof(int32_t) +
                      sorted_chunks(s) * sizeof(struct sorted_chunk));
 }
 
@@ -65,7 +66,8 @@ static inline const int32_t *sorted_order(const void *plan)
 static inline const struct sorted_chunk *sorted_chunks_of(const struct sorted_shape *s,
                                                           const void *plan)
 {
-    return (const struct sorted_chunk *)(const void *)(sorted_order(plan) + sorted_places(s));
+    return (const struct sorted_chunk *)(const void *)(sorted_order(plan) + sorted_places(s) +
+                                                       CHUNK);
 }
 
 /* Of a panel: the zero points, the elements, all of it. */
@@ -85,10 +87,15 @@ static inline size_t sorted_panel_bytes(const struct sorted_shape *s, int bits)
     return places ? sorted_up(sorted_codes_at(s) + places * PANEL / 8 * (size_t)bits) : 0;
 }
 
-/* A row of x: the places, then a struct sorted_x for each chunk. */
+/* A row of x: the places and room behind the last chunk, then a struct sorted_x for each chunk. */
+static inline size_t sorted_infos_at(const struct sorted_shape *s)
+{
+    return sorted_places(s) + CHUNK;
+}
+
 static inline size_t sorted_x_bytes(const struct sorted_shape *s)
 {
-    return (sorted_places(s) + sorted_chunks(s) * sizeof(struct sorted_x) + 15) / 16 * 16;
+    return (sorted_infos_at(s) + sorted_chunks(s) * sizeof(struct sorted_x) + 15) / 16 * 16;
 }
 
 static inline int sorted_bits(enum dtype t)
@@ -99,7 +106,7 @@ static inline int sorted_bits(enum dtype t)
 /* index [k]: groups below s->groups <= SORTED_GROUPS.  plan: sorted_plan_bytes of zeros. */
 void sorted_make_plan(const struct sorted_shape *s, const uint16_t *index, void *plan);
 
-/* Elements of column col of a panel, whose bytes are zero, from row [k]. */
+/* Elements of column col of a panel, whose bytes are zero but for the zero points, from row [k]. */
 void sorted_put_column(const struct sorted_shape *s, const void *plan, int bits, int col,
                        const int8_t *row, char *panel);
 

@@ -66,7 +66,7 @@ ALWAYS_INLINE void sorted_rows(int bits, int rows, const struct sorted_panel *t,
     const float *scales = (const float *)(const void *)t->panel;
     const int8_t *zeros = (const int8_t *)t->panel + sorted_zeros_at(s);
     const uint8_t *codes = (const uint8_t *)t->panel + sorted_codes_at(s);
-    const char *x = t->x + (size_t)r0 * x_bytes, *infos = x + sorted_places(s);
+    const char *x = t->x + (size_t)r0 * x_bytes, *infos = x + sorted_infos_at(s);
     const vf offset = v_splat(bits == 8 ? (float)W_OFFSET : 0.0f);
     struct pair tree[TREE_LEVELS][SORTED_ROWS][PAIRS], acc[SORTED_ROWS][PAIRS];
     for (int i = 0; i < s->n_slices; i++) {

@@ -63,8 +63,8 @@ ROWS = [("fp8-block", "llama-fp8-block"),
         ("ct-fp8-group", (LLAMA, compressed("float-quantized", FP8, {
             "num_bits": 8, "type": "float", "symmetric": True, "strategy": "group", "group_size": 8,
             "dynamic": True}))),
-        ("int8-token-experts", (MOE, compressed("int-quantized", INT8, {
-            "num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}))),
+        ("ct-fp8-token-experts", (MOE, compressed("float-quantized", FP8, {
+            "num_bits": 8, "type": "float", "symmetric": True, "strategy": "token", "dynamic": True}))),
         ("ct-fp8-static-experts", (MOE, compressed("float-quantized", FP8, {
             "num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False}))),
         ("fp8-block-latent", "deepseek3-fp8-block"),

@@ -179,7 +179,11 @@ int32_t peak_columns(const struct model_config *mc)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(cut); i++)
         all = greater(all, model_axis(mc, cut[i]));
-    return mc->input_group ? (all + mc->input_group - 1) / mc->input_group : 1;
+    int32_t experts = mc->n_experts ? model_axis(mc, AX_EXPERT_FFN) : 0;
+    if (mc->input_group == 0)
+        return greater(1, mc->top_k);
+    return greater((all + mc->input_group - 1) / mc->input_group,
+                   mc->top_k * ((experts + mc->input_group - 1) / mc->input_group));
 }
 
 /* Of inputs that are rounded.  From *at on; moves it behind them. */
