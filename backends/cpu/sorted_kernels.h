@@ -67,6 +67,12 @@ ALWAYS_INLINE void sorted_rows(int bits, int rows, const struct sorted_panel *t,
     const int8_t *zeros = (const int8_t *)t->panel + sorted_zeros_at(s);
     const uint8_t *codes = (const uint8_t *)t->panel + sorted_codes_at(s);
     const char *x = t->x + (size_t)r0 * x_bytes, *infos = x + sorted_infos_at(s);
+    /* The head of the next panel is asked for evenly over this one's chunks. */
+    size_t all_chunks = 1;
+    for (int i = 0; i < s->n_slices; i++)
+        all_chunks += (size_t)n_chunks[i];
+    const size_t head_step = sorted_codes_at(s) / all_chunks + 1;
+    const char *next = t->panel + sorted_panel_bytes(s, bits);
     const vf offset = v_splat(bits == 8 ? (float)W_OFFSET : 0.0f);
     struct pair tree[TREE_LEVELS][SORTED_ROWS][PAIRS], acc[SORTED_ROWS][PAIRS];
     for (int i = 0; i < s->n_slices; i++) {
@@ -93,6 +99,9 @@ ALWAYS_INLINE void sorted_rows(int bits, int rows, const struct sorted_panel *t,
                         acc[r][q], dot[r], scale, zero,
                         (const struct sorted_x *)(const void *)(infos + (size_t)r * x_bytes));
             }
+            if (read.eighths > 0)
+                __builtin_prefetch(next);
+            next += head_step;
             codes += (size_t)n * quad_bytes;
             x += 4 * n;
             infos += sizeof(struct sorted_x);
