@@ -44,7 +44,8 @@ enum {
  *           without such libraries (the CPU) computes as in STRICT */
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
-/* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32.)
+/* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32; with F32 integers
+ * with an index of groups do it in f32: FEATURE_SORTED is absent.)
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
@@ -125,8 +126,12 @@ enum backend_feature {
     FEATURE_UNIT_QK,      /* qkv_to_cache: qk_unit */
     FEATURE_WEIGH_INPUT,  /* moe_ffn: weigh_input */
     FEATURE_ROUND_INPUTS, /* input_peaks, round_input; latent_to_cache: round_latent; moe_ffn: round_hidden */
+    FEATURE_ROUND_EXPERTS, /* moe_ffn: round_input, input_scale, hidden_scale; moe_hidden, moe_down */
+    FEATURE_SORTED,        /* load_weight, load_stack: INT4_SORTED, INT8_SORTED */
     N_FEATURES
 };
+
+enum { SORTED_GROUPS = 4096, MOE_AT_ONCE = 1024 };
 
 enum mem_kind { MEM_DEVICE, MEM_PINNED };
 
@@ -200,6 +205,9 @@ struct weight_part {
      * weight is fmaf(element, scale, min) of its column's group. */
     const float *min;
     const uint16_t *index;
+    /* INT4_SORTED, INT8_SORTED, see FEATURE_SORTED: the same, but scale_stride is at most SORTED_GROUPS, and zero
+     * [rows, scale_stride] is in place of min: a weight is scale (element - zero). */
+    const int8_t *zero;
     /* NF4, FP4, NVFP4: data is a byte for each element, 0 to 15; `block` columns share a scale, of
      * which the first scale_blocks(block, skip, cols) of a row are used.  A weight is its level
      * (dtype_levels) times the scale, rounded to f32.  NF4, FP4: `scale`, as of E4M3.  NVFP4: small_scale
@@ -367,8 +375,12 @@ struct moe_layer {
     const struct weight *gate_up_bias; /* [E 2F], expert after expert, or NULL */
     const struct weight *down;         /* stack of E [D, F] without bias, with slices */
     const struct weight *down_bias;    /* [E D], for moe_bias, or NULL */
-    /* of the input of down, not shared; GRID_NONE without FEATURE_ROUND_INPUTS */
+    /* of the input of down, with shared in two parts (moe_hidden); GRID_NONE without FEATURE_ROUND_INPUTS */
     struct input_rule round_hidden;
+    /* [E] of the host, or NULL: the experts' own scales in place of the rules', of the input of gate and up, which moe_ffn
+     * rounds then by round_input, and of that of down */
+    struct input_rule round_input;
+    const float *input_scale, *hidden_scale;
 };
 
 /* The step plan's arrays on the device, at fixed addresses. */
@@ -636,6 +648,19 @@ struct backend_ops {
     enum status (*moe_ffn)(struct backend *be, const struct moe_layer *ml, struct view x,
                            struct view ids, struct view weights, struct view scratch,
                            struct view out);
+    /* moe_ffn in two parts, for at most MOE_AT_ONCE tokens, where ranks share groups of the input of down; both NULL without
+     * FEATURE_ROUND_EXPERTS.  With n = input_groups(round_hidden),
+     *   moe_hidden  all that comes before down; peaks[t, i n + g] = the greatest magnitude in group g of the input of down of
+     *               token t's expert i, 0 where this rank has none of its columns
+     *   moe_down    rounds that input by the greatest peaks of all ranks and computes the rest; ids and scratch as
+     *               moe_hidden had and left them
+     * peaks [T, k n] f32; the others as of moe_ffn. */
+    enum status (*moe_hidden)(struct backend *be, const struct moe_layer *ml, struct view x,
+                              struct view ids, struct view weights, struct view scratch,
+                              struct view peaks);
+    enum status (*moe_down)(struct backend *be, const struct moe_layer *ml, struct view peaks,
+                            struct view ids, struct view weights, struct view scratch,
+                            struct view out);
     /* out[t,:] = fmaf(weight_e, down_bias_e, out[t,:]) for the experts e of token t in ascending
      * order of ids; called behind the sum over the ranks.  out [T,D] f32; ids, weights as above.
      * NULL without FEATURE_EXPERT_BIAS. */

@@ -31,6 +31,8 @@ static const struct {
     [DT_INT8_ZERO_BF16] = {"int8-zero-bf16", 0},
     [DT_INT4_INDEX] = {"int4-index", 0},
     [DT_INT8_INDEX] = {"int8-index", 0},
+    [DT_INT4_SORTED] = {"int4-sorted", 0},
+    [DT_INT8_SORTED] = {"int8-sorted", 0},
     [DT_NF4] = {"nf4", 0},
     [DT_FP4] = {"fp4", 0},
     [DT_NVFP4] = {"nvfp4", 0},

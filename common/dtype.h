@@ -52,14 +52,23 @@ enum dtype {
     DT_NF4,   /* bitsandbytes' "nf4": quantiles of the normal distribution; scales in f32 */
     DT_FP4,   /* bitsandbytes' "fp4"; scales in f32 */
     DT_NVFP4, /* e2m1 of OCP MX, scales in e4m3 */
+    /* INT4_INDEX and INT8_INDEX whose columns the backend sorts by group, to meet 8 bits */
+    DT_INT4_SORTED,
+    DT_INT8_SORTED,
     DT_N
 };
 
 enum { FP8_BLOCK = 128 }; /* columns that share a scale of E4M3 weights */
 
+static inline int is_sorted(enum dtype t)
+{
+    return t == DT_INT4_SORTED || t == DT_INT8_SORTED;
+}
+
+/* Sorted ones are. */
 static inline int is_indexed(enum dtype t)
 {
-    return t == DT_INT4_INDEX || t == DT_INT8_INDEX;
+    return t == DT_INT4_INDEX || t == DT_INT8_INDEX || is_sorted(t);
 }
 
 static inline int has_levels(enum dtype t)

@@ -100,7 +100,8 @@ static const struct shared_row table[] = {
               "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
               "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
               "AMX's sums, about four times as fast there.  auto: bf16-tiles with AMX, bf16 on "
-              "AMD's processors that have it, otherwise f32; an encoder's stay f32.  checkpoint, on the "
+              "AMD's processors that have it, otherwise f32; an encoder's stay f32.  Integers whose "
+              "groups are columns in any order (desc_act) meet f32 with f32, else 8 bits.  checkpoint, on the "
               "CPU and on CUDA: f32 (CUDA: as otherwise), and the inputs of quantised matrices are "
               "rounded as the scheme in config.json says, where they otherwise are in f32 or in "
               "blocks of 8 bits."},

@@ -601,6 +601,9 @@ enum status inspect_model(FILE *out, const struct worker_options *opt, struct ba
     TRY(loader_open(&r.ld, opt->shared.model));
     r.mc = loader_config(r.ld);
     enum status st = worker_rounds_inputs(&opt->shared) ? loader_round_inputs(r.ld) : ST_OK;
+    struct backend_info info;
+    backend_ops_of(be)->info(be, &info);
+    loader_sort_columns(r.ld, info.features);
     if (st == ST_OK)
         st = generation_load(&r.generation, opt->shared.model);
     if (st == ST_OK)

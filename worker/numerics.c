@@ -17,7 +17,7 @@ void numerics_id(const struct numerics_facts *n, char out[NUMERICS_ID_SIZE])
     bool same = n->world == 1 || n->world == 2 || n->world == 4 || n->world == 8;
     if (!same)
         snprintf(ranks, sizeof ranks, "tp%d", n->world);
-    snprintf(out, NUMERICS_ID_SIZE, "%d/%.16s%s%s/kv-%s/%s%s%.16s", NUMERIC_CONTRACT, n->backend,
-             n->fast ? NUMERICS_ID_FAST : "/strict/", activations(n), dtype_name(n->kv), ranks,
-             *n->matrix ? "/" : "", n->matrix);
+    snprintf(out, NUMERICS_ID_SIZE, "%d/%.16s%s%s%s/kv-%s/%s%s%.16s", NUMERIC_CONTRACT, n->backend,
+             n->fast ? NUMERICS_ID_FAST : "/strict/", activations(n), n->sorted ? "-order" : "",
+             dtype_name(n->kv), ranks, *n->matrix ? "/" : "", n->matrix);
 }

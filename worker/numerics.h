@@ -8,8 +8,9 @@
  *   | |   |      |  type of the KV cache
  *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; besides,
  *   | |   |      a8-bf16 and a8-bf16-tiles, rounded where they meet BF16 weights, in two orders of
- *   | |   |      sums (backends/cpu/bf16.h); ac, as the checkpoint's scheme has them; aw, rounded to
- *   | |   |      the weights' type
+ *   | |   |      sums (backends/cpu/bf16.h); with "-order" behind it, quantised too where the index
+ *   | |   |      of a GPTQ or compressed-tensors model has columns in any order; ac, as the
+ *   | |   |      checkpoint's scheme has them; aw, rounded to the weights' type
  *   | |   strict or fast; fast promises no bits and is equal to nothing, itself included
  *   | backend
  *   NUMERIC_CONTRACT
@@ -34,6 +35,7 @@ struct numerics_facts {
     const char *backend; /* "cpu" */
     bool fast;
     bool checkpoint;              /* --activations checkpoint */
+    bool sorted;                  /* columns are sorted by group: int_sorted of the model */
     enum activations activations; /* of the CPU, not AUTO; F32 for a model without BF16 matrices */
     enum dtype kv;
     int world;          /* ranks */

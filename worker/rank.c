@@ -131,6 +131,7 @@ static void set_numerics(struct rank *g)
     struct numerics_facts n = {.backend = worker_backend_name(g->opt),
                                .fast = g->opt->numerics != 0,
                                .checkpoint = worker_rounds_inputs(g->opt),
+                               .sorted = loader_config(g->ld)->int_sorted,
                                .activations = rounds ? g->plan.info.activations : ACTIVATIONS_F32,
                                .kv = g->plan.dc.kv_dtype,
                                .world = g->ci.world,
@@ -213,6 +214,9 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                                .one_host = ci->one_host,
                                .base = base};
     TRY(take_place(g, &place));
+    struct backend_info info;
+    backend_ops_of(g->be)->info(g->be, &info);
+    loader_sort_columns(g->ld, info.features);
     g->digest = loader_digest(g->ld);
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     set_numerics(g);

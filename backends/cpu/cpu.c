@@ -254,6 +254,7 @@ static enum status cpu_open(struct backend **out, const struct backend_config *c
     be->quant = isa->quant;
     be->isa = isa->name;
     be->activations = cfg->activations;
+    be->exact_order = cfg->activations == ACTIVATIONS_F32;
     if (cfg->activations == ACTIVATIONS_AUTO)
         be->activations = fastest_activations();
     be->bf16 = choose_bf16(isa, be->activations);
@@ -283,7 +284,7 @@ static void cpu_info(struct backend *be, struct backend_info *out)
         .mem_own = be->scratch.held,
         .experts = true,
         .activations = be->activations,
-        .features = (1U << N_FEATURES) - 1,
+        .features = ((1U << N_FEATURES) - 1) & ~(be->exact_order ? 1U << FEATURE_SORTED : 0),
         .max_head = HEAD_MAX,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
@@ -376,6 +377,8 @@ const struct backend_ops cpu_ops = {
     .moe_route = cpu_moe_route,
     .moe_scratch = cpu_moe_scratch,
     .moe_ffn = cpu_moe_ffn,
+    .moe_hidden = cpu_moe_hidden,
+    .moe_down = cpu_moe_down,
     .moe_bias = cpu_moe_bias,
     .add = cpu_add,
     .gather = cpu_gather,

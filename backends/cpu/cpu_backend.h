@@ -42,7 +42,9 @@ struct panels {
     int32_t block;                  /* types with levels: columns that share a scale */
     int32_t row, n;                 /* rows [row, row + n) of the matrix */
     size_t at, panel_bytes;         /* first panel in the weight's data; one panel */
-    size_t stride;                  /* from a panel to the next, >= panel_bytes */
+    size_t plan_at, plan_bytes; /* sorted types: of the plan in the weight's data; else 0 bytes */
+    bool repeats;               /* sorted types: the plan is that of the panels before */
+    size_t stride;              /* from a panel to the next, >= panel_bytes */
 };
 
 struct weight {
@@ -65,6 +67,7 @@ struct backend {
     struct backend_base base;
     const char *isa; /* name of kernels and quant */
     enum activations activations;
+    bool exact_order; /* ACTIVATIONS_F32 was asked for: without FEATURE_SORTED */
     const struct kernels *kernels;
     const struct quant_kernels *quant;
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
@@ -159,6 +162,9 @@ MUST_CHECK enum status weight_describe(const struct weight_src *src, struct weig
 size_t weight_data_bytes(const struct weight_src *src);
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w);
 
+/* Sets `repeats` of w's panels, whose data are there. */
+void weight_compare_plans(struct weight *w);
+
 /* Bytes into a weight's data, by the pool. */
 void weight_copy(struct backend *be, struct weight *w, const void *packed);
 
@@ -180,10 +186,13 @@ enum status cpu_load_packed_stack(struct backend *be, const struct weight_src *s
                                   const void *data, size_t n_bytes, struct weight **out);
 
 /* products.c: rows of x against one panel of a matrix.  The rows are packed into a strip: floats
- * ([K][rows], one tile), rounded rows (struct bf16_panel) or quantised ones (struct quant_x).  Panels
- * of one weight whose strips are of one kind read the same strip. */
-enum strip_kind { STRIP_F32, STRIP_BF16, STRIP_QUANT };
+ * ([K][rows], one tile), rounded rows (struct bf16_panel), quantised ones (struct quant_x) or sorted
+ * ones (sorted.h).  Panels of one weight whose strips are of one kind read the same strip, but sorted
+ * ones do so only where their plan repeats. */
+enum strip_kind { STRIP_F32, STRIP_BF16, STRIP_QUANT, STRIP_SORTED };
 enum strip_kind strip_kind(const struct backend *be, const struct panels *s);
+/* Do these panels, behind others of the weight, read the strip of those before them? */
+bool strip_repeats(const struct backend *be, const struct panels *s);
 
 /* Bytes of a strip for each row, of any kind that the panels may have. */
 size_t strip_row_bytes(const struct weight *w, const struct panels *s);
@@ -192,6 +201,10 @@ int32_t strip_rows(const struct backend *be, const struct panels *s);
 /* x [k] into row r of a strip of `rows`. */
 void strip_put(const struct backend *be, const struct weight *w, const struct panels *s,
                const float *x, int32_t r, int32_t rows, void *strip);
+
+/* Of a sorted type: its columns and its plan. */
+struct sorted_shape sorted_shape_of(const struct weight *w, const struct panels *s);
+const void *plan_of(const struct weight *w, const struct panels *s);
 
 /* Number of panels, of one type or of all; the type's that have the weight's panel *p, which becomes
  * an index among them. */
@@ -235,8 +248,11 @@ enum status cpu_input_peaks(struct backend *be, const struct input_rule *r, stru
                             struct view out);
 enum status cpu_round_input(struct backend *be, const struct input_rule *r, struct view x,
                             struct view peaks, struct view out);
-/* In place: x [n], of a rule that is not shared. */
-void round_row_alone(const struct input_rule *r, float *x, int32_t n);
+/* x [n] to out, which may be x; peaks [groups] of all ranks, or NULL: the row's own, not where the rule is shared. */
+void round_row(const struct input_rule *r, const float *x, const float *peaks, float *out,
+               int32_t n);
+/* peaks [groups] of x [n]. */
+void row_peaks(const struct input_rule *r, const float *x, int32_t n, float *peaks);
 
 /* ops_streams.c */
 enum status cpu_predict_streams(struct backend *be, struct view x, struct view coef);
@@ -256,6 +272,16 @@ enum status cpu_moe_route(struct backend *be, const struct moe_layer *ml, struct
 size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out);
+
+enum status cpu_moe_hidden(struct backend *be, const struct moe_layer *ml, struct view x,
+                           struct view ids, struct view weights, struct view scratch,
+                           struct view peaks);
+enum status cpu_moe_down(struct backend *be, const struct moe_layer *ml, struct view peaks,
+                         struct view ids, struct view weights, struct view scratch,
+                         struct view out);
+
+/* Sorted types: does moe_ffn have room for their strips?  It has where groups have 32 columns or more. */
+bool moe_strips_fit(const struct weight_src *src, const struct weight *w);
 
 enum status cpu_moe_bias(struct backend *be, const struct moe_layer *ml, struct view ids,
                          struct view weights, struct view out);

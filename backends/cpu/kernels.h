@@ -101,6 +101,34 @@ struct quant_panel {
     struct read_ahead read;
 };
 
+/* The columns of a matrix of sorted ones on this rank, a chunk of them, and what a row of x has for it: sorted.h. */
+struct sorted_shape {
+    int32_t groups;
+    int n_slices;
+    const int32_t *slice_end; /* [n_slices] */
+};
+struct sorted_chunk {
+    uint16_t group;
+    uint8_t quads, pads; /* of 4 places: 1 to 8; places of the last quad that are padding */
+};
+struct sorted_x {
+    float d, minus_sum; /* minus_sum = -(sum of a) */
+};
+
+/* Rows of x against one panel of sorted columns: rows x cols outputs. */
+struct sorted_panel {
+    int bits;
+    struct sorted_shape shape;
+    const void *plan;
+    const char *panel;
+    const char *x;     /* rows of sorted_x_bytes */
+    const float *bias; /* [PANEL] or NULL */
+    float *out;        /* [rows, cols], rows out_stride apart */
+    size_t out_stride;
+    int rows, cols;
+    struct read_ahead read;
+};
+
 /* Where the i-th of n nearly equal cuts of `rows` rows begins. */
 static inline int cut_start(int rows, int n, int i)
 {
@@ -114,6 +142,9 @@ struct quant_kernels {
     void (*quantize_row)(const struct quant_shape *s, const float *x, int row, int rows,
                          char *tile);
     void (*panel)(const struct quant_panel *t, void *scratch);
+    /* The same of sorted columns; x [k] to a row of sorted_x_bytes. */
+    void (*sort_row)(const struct sorted_shape *s, const void *plan, const float *x, char *row);
+    void (*sorted)(const struct sorted_panel *t);
 };
 
 /* Keys or values of one KV head: element i of a key is base[row * row_elems + i], where row is the

@@ -56,10 +56,10 @@ static void group_span(const struct input_rule *r, int32_t g, int32_t n, int32_t
     *to = one || end > n ? n : end < 0 ? 0 : (int32_t)end;
 }
 
-/* peaks [groups], or NULL: of the row itself */
-static void round_row(const struct input_rule *r, const float *x, const float *peaks, float *out,
-                      int32_t n)
+void round_row(const struct input_rule *r, const float *x, const float *peaks, float *out,
+               int32_t n)
 {
+    assert(peaks || !r->shared);
     float most = r->grid == GRID_INT8 ? 127.5f : 448.0f;
     int32_t groups = input_groups(r);
     if (r->scale > 0.0f) {
@@ -76,10 +76,14 @@ static void round_row(const struct input_rule *r, const float *x, const float *p
     }
 }
 
-void round_row_alone(const struct input_rule *r, float *x, int32_t n)
+void row_peaks(const struct input_rule *r, const float *x, int32_t n, float *peaks)
 {
-    assert(!r->shared);
-    round_row(r, x, NULL, x, n);
+    int32_t groups = input_groups(r);
+    for (int32_t g = 0; g < groups; g++) {
+        int32_t from, to;
+        group_span(r, g, n, &from, &to);
+        peaks[g] = from < to ? peak_of(x + from, to - from) : 0.0f;
+    }
 }
 
 struct inputs_job {
@@ -93,12 +97,7 @@ static void peaks_part(void *ctx, int part, int n_parts)
     long from, to;
     pool_share(j->x.rows, part, n_parts, &from, &to);
     for (int32_t t = (int32_t)from; t < to; t++)
-        for (int32_t g = 0; g < j->out.cols; g++) {
-            int32_t first, end;
-            group_span(j->rule, g, j->x.cols, &first, &end);
-            view_f32(j->out, t)[g] =
-                first < end ? peak_of(view_f32(j->x, t) + first, end - first) : 0.0f;
-        }
+        row_peaks(j->rule, view_f32(j->x, t), j->x.cols, view_f32(j->out, t));
 }
 
 enum status cpu_input_peaks(struct backend *be, const struct input_rule *r, struct view x,

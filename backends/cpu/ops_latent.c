@@ -29,7 +29,7 @@ static void latent_token(const struct latent_job *j, int32_t t)
     memcpy(key, view_f32(j->latent, t), (size_t)d * sizeof *key);
     j->kernels->rotate_head(&norm, key);
     if (al->round_latent.grid != GRID_NONE)
-        round_row_alone(&al->round_latent, key, r);
+        round_row(&al->round_latent, key, NULL, key, r);
     j->kernels->rotate_head(&rope, key + r);
     j->kernels->kv_store(j->kv.k.dtype, key, d, view_at(j->kv.k, slot, j->kv.k.dtype),
                          j->kv.k_scale.buf ? view_f32(j->kv.k_scale, slot) : NULL);

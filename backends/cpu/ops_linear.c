@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/sorted.h"
 
 struct embed_job {
     const struct weight *table;
@@ -20,12 +21,16 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);
+    struct sorted_shape shape = sorted_shape_of(w, s);
+    bool sorted = is_sorted(s->dtype);
+    if (sorted)
+        sorted_expand(&shape, plan_of(w, s), sorted_bits(s->dtype), panel, col, out);
     enum pack pack = pack_of(s->dtype);
     bool scaled = pack_scaled(pack);
     for (int32_t k = 0; scaled && k < w->k; k++)
         out[k] = panel_scaled_value(pack, panel, (struct pack_head){s->skip, s->groups, s->block},
                                     w->k, k, col);
-    for (int32_t i = 0, k = 0; !s->quant && !scaled && i < w->n_slices; i++) {
+    for (int32_t i = 0, k = 0; !s->quant && !sorted && !scaled && i < w->n_slices; i++) {
         size_t row = pack_rows(pack, w->slice_end, i, k);
         for (; k < w->slice_end[i]; k++)
             out[k] = panel_value(pack, panel, row++, col);
@@ -123,7 +128,7 @@ static void run_rows(struct linear_job *j)
         j->s = &j->w->panels[i];
         int32_t most = strip_rows(j->be, j->s);
         enum strip_kind kind = strip_kind(j->be, j->s);
-        bool have = i > 0 && kind == strip_kind(j->be, j->s - 1);
+        bool have = i > 0 && strip_repeats(j->be, j->s);
         j->n_strips = (j->rows + most - 1) / most;
         if (!have && (kind != STRIP_F32 || j->rows > 1))
             rows_run(j->be, pack_part, j, j->rows, j->w->k);

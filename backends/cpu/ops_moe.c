@@ -9,18 +9,18 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
-
-enum { TOKENS_AT_ONCE = 1024 }; /* bounds the scratch */
+#include "backends/cpu/sorted.h"
 
 struct strip {
     int32_t expert, first, rows; /* rows of the sorted pairs */
 };
 
-/* Up to TOKENS_AT_ONCE tokens. */
+/* Up to MOE_AT_ONCE tokens, which bounds the scratch. */
 struct moe_job {
     struct backend *be;
     const struct moe_layer *ml;
     struct view x, ids, weights, out;
+    struct view peaks; /* of moe_hidden and moe_down; no buf: of moe_ffn */
     int32_t row0, rows, n_strips;
     int32_t *start;      /* [E + 1] of each expert's pairs in `pair` */
     int32_t *pair;       /* [pairs] token of the job * k + i, by expert, ascending in each */
@@ -38,10 +38,21 @@ static size_t round_16(size_t floats)
 }
 
 /* Most floats of a packed row over all slices, whatever the types: K floats, or quantised
- * X_GROUP_BYTES for each group and for one more at each end of a slice. */
+ * X_GROUP_BYTES for each group and for one more at each end of a slice; sorted types: moe_strips_fit. */
 static size_t packed_floats(size_t k)
 {
     return round_16(k + 2 * N_SLICES * X_GROUP_BYTES / sizeof(float));
+}
+
+bool moe_strips_fit(const struct weight_src *src, const struct weight *w)
+{
+    size_t row = 0;
+    for (int32_t s = 0; s < src->n_slices; s++) {
+        int32_t end = src->slice_end[s] - (s ? src->slice_end[s - 1] : 0);
+        struct sorted_shape one = {w->panels[0].groups, 1, &end};
+        row += sorted_x_bytes(&one);
+    }
+    return row * (size_t)w->n_types <= packed_floats((size_t)src->cols) * sizeof(float);
 }
 
 /* Of gate and up of a pair, or of up alone. */
@@ -75,7 +86,7 @@ static size_t place(struct moe_job *j, const struct moe_layer *ml, int32_t rows,
 
 size_t cpu_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
 {
-    int32_t rows = max_tokens < TOKENS_AT_ONCE ? max_tokens : TOKENS_AT_ONCE;
+    int32_t rows = max_tokens < MOE_AT_ONCE ? max_tokens : MOE_AT_ONCE;
     return place(NULL, ml, rows, pool_parts(be->pool), NULL) * sizeof(float);
 }
 
@@ -128,9 +139,22 @@ static size_t slices_bytes(const struct weight *stack, int32_t n_slices)
     return bytes;
 }
 
-static char *x_strip(const struct moe_job *j, const struct strip *t)
+/* Of the rows of x of a pair, for panels s of an expert's matrix: sorted ones have a strip for each type. */
+static int32_t x_strips(const struct moe_job *j)
 {
-    return j->x_packed + (size_t)t->first * slices_bytes(j->ml->gate_up, 1);
+    const struct weight *w = j->ml->gate_up->mat;
+    return strip_kind(j->be, w->panels) == STRIP_SORTED ? w->n_types : 1;
+}
+
+static char *x_strip(const struct moe_job *j, const struct strip *t, const struct panels *s)
+{
+    const struct weight *w = &j->ml->gate_up->mat[t->expert];
+    size_t row = slices_bytes(j->ml->gate_up, 1);
+    for (; s > w->panels && strip_repeats(j->be, s); s--)
+        ;
+    return j->x_packed +
+           ((size_t)t->first * (size_t)x_strips(j) + (size_t)(s - w->panels) * (size_t)t->rows) *
+               row;
 }
 
 /* Slice s of a strip's hidden rows. */
@@ -141,17 +165,35 @@ static char *h_strip(const struct moe_job *j, const struct strip *t, int32_t s)
            (size_t)t->rows * slices_bytes(down, s);
 }
 
+/* What expert t->expert reads of a sorted pair: x, or x rounded by the expert's own scale. */
+static const float *expert_input(const struct moe_job *j, const struct strip *t, int32_t row,
+                                 int part)
+{
+    const float *x = view_f32(j->x, token_of(j, row));
+    float *out = j->be->heads_thread + (size_t)part * HEADS_STRIP;
+    struct input_rule rule = j->ml->round_input;
+    if (!j->ml->input_scale)
+        return x;
+    rule.scale = j->ml->input_scale[t->expert];
+    round_row(&rule, x, NULL, out, j->ml->hidden);
+    return out;
+}
+
 static void pack_part(void *ctx, int part, int n_parts)
 {
     const struct moe_job *j = ctx;
-    const struct weight *w = j->ml->gate_up->mat;
     long from, to;
     pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         const struct strip *t = &j->strip[i];
-        for (int32_t r = 0; r < t->rows; r++)
-            strip_put(j->be, w, w->panels, view_f32(j->x, token_of(j, t->first + r)), r, t->rows,
-                      x_strip(j, t));
+        const struct weight *w = &j->ml->gate_up->mat[t->expert];
+        for (const struct panels *s = w->panels; s < w->panels + w->n_types; s++) {
+            if (s > w->panels && strip_repeats(j->be, s))
+                continue;
+            for (int32_t r = 0; r < t->rows; r++)
+                strip_put(j->be, w, s, expert_input(j, t, t->first + r, part), r, t->rows,
+                          x_strip(j, t, s));
+        }
     }
 }
 
@@ -167,7 +209,7 @@ static void gate_up_part(void *ctx, int part, int n_parts)
         int32_t p = (int32_t)(u / j->n_strips);
         const struct panels *s = panels_of(w, &p);
         float *out = j->mid + (size_t)t->first * cols + (size_t)s->row + (size_t)p * PANEL;
-        panel_product(j->be, w, s, p, x_strip(j, t), t->rows, out, cols, part);
+        panel_product(j->be, w, s, p, x_strip(j, t, s), t->rows, out, cols, part);
     }
 }
 
@@ -199,25 +241,63 @@ static void activate_row(const struct moe_job *j, int32_t expert, int32_t row, f
         ker->act_mul(ml->act, g, g + F, g, F);
 }
 
-/* The activation in place, rounded where that is asked for, then the hidden rows packed. */
-static void hidden_part(void *ctx, int part, int n_parts)
+/* Of the input of down of a sorted pair: what the ranks give for it, in j->peaks. */
+static float *peaks_of(const struct moe_job *j, int32_t row)
 {
-    const struct moe_job *j = ctx;
+    int32_t k = j->ml->top_k, pair = j->pair[row], groups = input_groups(&j->ml->round_hidden);
+    return view_f32(j->peaks, j->row0 + pair / k) + pair % k * groups;
+}
+
+/* g [ffn] of a sorted pair: rounded where that is asked for, then packed. */
+static void pack_hidden_row(const struct moe_job *j, const struct strip *t, int32_t r, float *g)
+{
     const struct weight *down = j->ml->down;
+    struct input_rule rule = j->ml->round_hidden;
+    if (j->ml->hidden_scale)
+        rule.scale = j->ml->hidden_scale[t->expert];
+    if (rule.grid != GRID_NONE)
+        round_row(&rule, g, j->peaks.buf ? peaks_of(j, t->first + r) : NULL, g, j->ml->ffn);
+    for (int32_t s = 0; s < down->n_slices; s++) {
+        const struct weight *w = &down->mat[t->expert * down->n_slices + s];
+        strip_put(j->be, w, w->panels, g + (s ? down->slice_end[s - 1] : 0), r, t->rows,
+                  h_strip(j, t, s));
+    }
+}
+
+enum { ACTIVATE = 1, PACK_HIDDEN = 2 };
+
+/* The activation in place, then, where down follows at once, the rows packed, otherwise their peaks. */
+static void hidden_rows(const struct moe_job *j, int what, int part, int n_parts)
+{
     long from, to;
     pool_share(j->n_strips, part, n_parts, &from, &to);
     for (long i = from; i < to; i++) {
         const struct strip *t = &j->strip[i];
         for (int32_t r = 0; r < t->rows; r++) {
             float *g = j->mid + (size_t)(t->first + r) * mid_cols(j->ml);
-            activate_row(j, t->expert, t->first + r, g);
-            if (j->ml->round_hidden.grid != GRID_NONE)
-                round_row_alone(&j->ml->round_hidden, g, j->ml->ffn);
-            for (int32_t s = 0; s < down->n_slices; s++)
-                strip_put(j->be, &down->mat[s], down->mat[s].panels,
-                          g + (s ? down->slice_end[s - 1] : 0), r, t->rows, h_strip(j, t, s));
+            if (what & ACTIVATE)
+                activate_row(j, t->expert, t->first + r, g);
+            if (what & PACK_HIDDEN)
+                pack_hidden_row(j, t, r, g);
+            else
+                row_peaks(&j->ml->round_hidden, g, j->ml->ffn, peaks_of(j, t->first + r));
         }
     }
+}
+
+static void hidden_part(void *ctx, int part, int n_parts)
+{
+    hidden_rows(ctx, ACTIVATE | PACK_HIDDEN, part, n_parts);
+}
+
+static void peaks_part(void *ctx, int part, int n_parts)
+{
+    hidden_rows(ctx, ACTIVATE, part, n_parts);
+}
+
+static void pack_hidden_part(void *ctx, int part, int n_parts)
+{
+    hidden_rows(ctx, PACK_HIDDEN, part, n_parts);
 }
 
 /* acc [n_slices][rows][PANEL]: the weighted products of panel p, experts ascending. */
@@ -279,22 +359,68 @@ static void check_shapes(const struct moe_layer *ml, struct view x, struct view 
     (void)ml, (void)x, (void)ids, (void)weights, (void)scratch, (void)out;
 }
 
+static void begin(struct moe_job *j, struct view scratch)
+{
+    place(j, j->ml, j->rows, pool_parts(j->be->pool), view_f32(scratch, 0));
+    sort_pairs(j);
+    cut_strips(j);
+}
+
+static enum status check_scales(const struct moe_layer *ml)
+{
+    if (ml->input_scale && ml->hidden > HEADS_STRIP)
+        FAIL(ST_UNSUPPORTED, "experts with %d columns and scales of their inputs: too many",
+             ml->hidden);
+    return ST_OK;
+}
+
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out)
 {
     check_shapes(ml, x, ids, weights, scratch, out);
     assert((size_t)scratch.cols * sizeof(float) >= cpu_moe_scratch(be, ml, x.rows));
+    TRY(check_scales(ml));
     struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
     for (j.row0 = 0; j.row0 < x.rows; j.row0 += j.rows) {
-        j.rows = x.rows - j.row0 < TOKENS_AT_ONCE ? x.rows - j.row0 : TOKENS_AT_ONCE;
-        place(&j, ml, j.rows, pool_parts(be->pool), view_f32(scratch, 0));
-        sort_pairs(&j);
-        cut_strips(&j);
+        j.rows = x.rows - j.row0 < MOE_AT_ONCE ? x.rows - j.row0 : MOE_AT_ONCE;
+        begin(&j, scratch);
         pool_run(be->pool, pack_part, &j);
         pool_run(be->pool, gate_up_part, &j);
         pool_run(be->pool, hidden_part, &j);
         pool_run(be->pool, down_part, &j);
     }
+    return ST_OK;
+}
+
+enum status cpu_moe_hidden(struct backend *be, const struct moe_layer *ml, struct view x,
+                           struct view ids, struct view weights, struct view scratch,
+                           struct view peaks)
+{
+    check_shapes(ml, x, ids, weights, scratch, x);
+    assert(x.rows <= MOE_AT_ONCE && peaks.rows == x.rows);
+    assert(peaks.cols == ml->top_k * input_groups(&ml->round_hidden));
+    TRY(check_scales(ml));
+    struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights};
+    j.peaks = peaks;
+    j.rows = x.rows;
+    begin(&j, scratch);
+    pool_run(be->pool, pack_part, &j);
+    pool_run(be->pool, gate_up_part, &j);
+    pool_run(be->pool, peaks_part, &j);
+    return ST_OK;
+}
+
+enum status cpu_moe_down(struct backend *be, const struct moe_layer *ml, struct view peaks,
+                         struct view ids, struct view weights, struct view scratch, struct view out)
+{
+    check_shapes(ml, out, ids, weights, scratch, out);
+    assert(out.rows <= MOE_AT_ONCE && peaks.rows == out.rows);
+    struct moe_job j = {.be = be, .ml = ml, .ids = ids, .weights = weights, .out = out};
+    j.peaks = peaks;
+    j.rows = out.rows;
+    begin(&j, scratch);
+    pool_run(be->pool, pack_hidden_part, &j);
+    pool_run(be->pool, down_part, &j);
     return ST_OK;
 }
 

@@ -1,15 +1,34 @@
 /* Rows of x against one panel of a matrix, of floats or quantised. */
 #include "backends/cpu/bf16.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/sorted.h"
 
 static struct quant_shape shape_of(const struct weight *w, const struct panels *s)
 {
     return (struct quant_shape){w->k, s->skip, w->n_slices, w->slice_end};
 }
 
+struct sorted_shape sorted_shape_of(const struct weight *w, const struct panels *s)
+{
+    return (struct sorted_shape){s->groups, w->n_slices, w->slice_end};
+}
+
+const void *plan_of(const struct weight *w, const struct panels *s)
+{
+    return (const char *)w->data.data + s->plan_at;
+}
+
 enum strip_kind strip_kind(const struct backend *be, const struct panels *s)
 {
+    if (is_sorted(s->dtype))
+        return STRIP_SORTED;
     return s->quant ? STRIP_QUANT : s->dtype == DT_BF16 && be->bf16 ? STRIP_BF16 : STRIP_F32;
+}
+
+bool strip_repeats(const struct backend *be, const struct panels *s)
+{
+    enum strip_kind kind = strip_kind(be, s);
+    return kind == strip_kind(be, s - 1) && (kind != STRIP_SORTED || s->repeats);
 }
 
 /* Floats: the larger of both kinds, so that strips are shared by all float types and memory does not
@@ -21,17 +40,22 @@ size_t strip_row_bytes(const struct weight *w, const struct panels *s)
            rounded = (size_t)bf16_groups(w->n_slices, w->slice_end) * BF16_GROUP * sizeof(uint16_t);
     if (s->quant)
         return (size_t)x_groups(&shape) * X_GROUP_BYTES;
+    if (is_sorted(s->dtype)) {
+        struct sorted_shape sorted = sorted_shape_of(w, s);
+        return sorted_x_bytes(&sorted);
+    }
     return rounded > floats ? rounded : floats;
 }
 
 int32_t strip_rows(const struct backend *be, const struct panels *s)
 {
-    static const int32_t rows[] = {[STRIP_QUANT] = QUANT_ROWS, [STRIP_BF16] = BF16_ROWS};
+    static const int32_t rows[] = {
+        [STRIP_QUANT] = QUANT_ROWS, [STRIP_BF16] = BF16_ROWS, [STRIP_SORTED] = QUANT_ROWS};
     enum strip_kind kind = strip_kind(be, s);
     return kind == STRIP_F32 ? be->kernels->tile_rows : rows[kind];
 }
 
-/* Tiles of a strip that is not of floats. */
+/* Tiles of a strip that has some and is not of floats. */
 static int32_t n_tiles(const struct backend *be, enum strip_kind kind, int32_t rows)
 {
     int32_t most = kind == STRIP_QUANT ? be->quant->tile_rows : be->bf16->tile_rows;
@@ -45,6 +69,12 @@ void strip_put(const struct backend *be, const struct weight *w, const struct pa
     if (kind == STRIP_F32) {
         for (int32_t k = 0; k < w->k; k++)
             ((float *)strip)[(size_t)k * (size_t)rows + (size_t)r] = x[k];
+        return;
+    }
+    if (kind == STRIP_SORTED) {
+        struct sorted_shape sorted = sorted_shape_of(w, s);
+        be->quant->sort_row(&sorted, plan_of(w, s), x,
+                            (char *)strip + (size_t)r * sorted_x_bytes(&sorted));
         return;
     }
     struct quant_shape shape = shape_of(w, s);
@@ -104,6 +134,21 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
         if (s->quant->lay->bits < 8) /* more arithmetic for a line */
             t.read = read_ahead_of_next(be->read, READ_AHEAD_SMALL_BYTES);
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
+    } else if (kind == STRIP_SORTED) {
+        struct sorted_panel t = {.bits = sorted_bits(s->dtype),
+                                 .shape = sorted_shape_of(w, s),
+                                 .plan = plan_of(w, s),
+                                 .panel = panel,
+                                 .x = strip,
+                                 .bias = bias,
+                                 .out = out,
+                                 .out_stride = out_stride,
+                                 .rows = rows,
+                                 .cols = cols,
+                                 .read = be->read};
+        if (t.bits < 8)
+            t.read = read_ahead_of_next(be->read, READ_AHEAD_SMALL_BYTES);
+        be->quant->sorted(&t);
     } else if (kind == STRIP_BF16) {
         struct bf16_panel t = {.x = strip,
                                .panel = (const uint16_t *)(const void *)panel,

@@ -285,9 +285,22 @@ static void amx_quantize_row(const struct quant_shape *s, const float *x, int ro
     quant_avx512vnni.quantize_row(s, x, row, rows, tile);
 }
 
+static void amx_sort_row(const struct sorted_shape *s, const void *plan, const float *x, char *row)
+{
+    quant_avx512vnni.sort_row(s, plan, x, row);
+}
+
+/* Chunks are shorter than a tile's rows. */
+static void amx_sorted(const struct sorted_panel *t)
+{
+    quant_avx512vnni.sorted(t);
+}
+
 const struct quant_kernels quant_amx = {
     .tile_rows = T_ROWS,
     .scratch = sizeof(struct quant_scratch),
     .quantize_row = amx_quantize_row,
     .panel = amx_panel,
+    .sort_row = amx_sort_row,
+    .sorted = amx_sorted,
 };

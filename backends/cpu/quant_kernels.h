@@ -491,10 +491,13 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
     store_rows(t, sums);
 }
 
+#include "backends/cpu/sorted_kernels.h"
+
 #define QUANT_KERNELS                                                                              \
     {                                                                                              \
         .tile_rows = Q_ROWS, .scratch = sizeof(struct quant_scratch),                              \
-        .quantize_row = row_quantize, .panel = fast_quant_panel                                    \
+        .quantize_row = row_quantize, .panel = fast_quant_panel, .sort_row = row_sort,             \
+        .sorted = fast_sorted_panel                                                                \
     }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/sorted.h"
 
 /* x [GROUP], zero outside the slice. */
 static inline void quantize_group(const float x[GROUP], int8_t a[GROUP], struct quant_x *info)
@@ -53,6 +53,27 @@ static void row_quantize(const struct quant_shape *s, const float *x, int row, i
             k += n;
         }
     }
+}
+
+static void row_sort(const struct sorted_shape *s, const void *plan, const float *x, char *row)
+{
+    const int32_t *n_chunks = plan, *order = sorted_order(plan);
+    const struct sorted_chunk *chunk = sorted_chunks_of(s, plan);
+    struct sorted_x *out = (struct sorted_x *)(void *)(row + sorted_infos_at(s));
+    for (int i = 0; i < s->n_slices; i++)
+        for (int32_t c = 0; c < n_chunks[i]; c++, chunk++, out++) {
+            float gathered[CHUNK];
+            struct quant_x info;
+            int n = 4 * chunk->quads;
+            for (int e = 0; e < CHUNK; e++) /* order goes on with columns behind the last place */
+                gathered[e] = x[order[e]];
+            for (int e = 0; e < CHUNK; e++)
+                gathered[e] = e < n ? gathered[e] : 0.0f;
+            quantize_group(gathered, (int8_t *)row, &info); /* the rest is overwritten */
+            *out = (struct sorted_x){info.d, (float)info.start / 128.0f};
+            order += n;
+            row += n;
+        }
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/sorted.h"
 #include "common/quant.h"
 
 static size_t n_panels(int64_t n)
@@ -17,6 +18,13 @@ static int32_t block_of(const struct weight_part *p)
 
 /* Neighbouring tensors of one type and skip share their panels, but for those with an index of their
  * own.  Returns the number of types. */
+static void lay_out_sorted(const struct weight_src *src, struct panels *s)
+{
+    struct sorted_shape shape = {s->groups, src->n_slices, src->slice_end};
+    s->plan_bytes = src->cols > 0 ? sorted_plan_bytes(&shape) : 0;
+    s->panel_bytes = sorted_panel_bytes(&shape, sorted_bits(s->dtype));
+}
+
 static int32_t lay_out(const struct weight_src *src, struct panels *panels, size_t *bytes)
 {
     int32_t n = 0, row = 0;
@@ -33,17 +41,21 @@ static int32_t lay_out(const struct weight_src *src, struct panels *panels, size
             s->groups = is_indexed(p->dtype) ? (int32_t)p->scale_stride : 0;
             s->block = block_of(p);
             struct pack_head head = {p->skip, s->groups, s->block};
-            s->panel_bytes =
-                s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
-                         : pack_panel_bytes(pack_of(p->dtype), head, src->n_slices, src->slice_end);
+            if (is_sorted(p->dtype))
+                lay_out_sorted(src, s);
+            else
+                s->panel_bytes = s->quant ? quant_panel_bytes(s->quant->lay, p->skip, src->cols)
+                                          : pack_panel_bytes(pack_of(p->dtype), head, src->n_slices,
+                                                             src->slice_end);
             n++;
         }
         row += p->rows;
     }
     for (int32_t i = 0; i < n; i++) {
-        panels[i].at = *bytes;
+        panels[i].plan_at = *bytes;
+        panels[i].at = *bytes + panels[i].plan_bytes;
         panels[i].stride = panels[i].panel_bytes;
-        *bytes += n_panels(panels[i].n) * panels[i].panel_bytes;
+        *bytes = panels[i].at + n_panels(panels[i].n) * panels[i].panel_bytes;
     }
     return n;
 }
@@ -170,6 +182,27 @@ static char *pack_scales(const struct pack_job *job, const struct panels *s, int
     return panel + pack_head_bytes(pack_of(s->dtype), head, job->w->k);
 }
 
+/* Panel i of s, of sorted columns; its bytes are zero. */
+static void pack_sorted(const struct pack_job *job, const struct panels *s, long i,
+                        const char *const rows[PANEL], int32_t n, char *panel)
+{
+    struct sorted_shape shape = sorted_shape_of(job->w, s);
+    int8_t *zeros = (int8_t *)panel + sorted_zeros_at(&shape);
+    const struct weight_part *p = job->src->part;
+    int32_t first = s->row; /* of the part: sorted types never share their panels */
+    for (; first >= p->rows; p++)
+        first -= p->rows;
+    for (int32_t c = 0; c < n; c++) {
+        size_t at = (size_t)(i * PANEL + c) * p->scale_stride;
+        for (size_t g = 0; g < p->scale_stride; g++) {
+            ((float *)(void *)panel)[g * PANEL + (size_t)c] = p->scale[at + g];
+            zeros[g * PANEL + (size_t)c] = p->zero[at + g];
+        }
+        sorted_put_column(&shape, plan_of(job->w, s), sorted_bits(s->dtype), c,
+                          (const int8_t *)rows[c], panel);
+    }
+}
+
 /* Panel i of s. */
 static void pack_panel(const struct pack_job *job, const struct panels *s, long i)
 {
@@ -180,6 +213,11 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
         source_row(job->src, (int64_t)s->row + first + c, &rows[c]);
     if (s->quant) {
         quant_pack_panel(s->quant, s->dtype, rows, s->skip, job->w->k, panel);
+        return;
+    }
+    if (is_sorted(s->dtype)) {
+        memset(panel, 0, s->panel_bytes);
+        pack_sorted(job, s, i, rows, n, panel);
         return;
     }
     enum pack pack = pack_of(s->dtype);
@@ -246,7 +284,8 @@ static bool skip_fits(const struct weight_src *src, const struct weight_part *p)
 
 static bool has_scales(const struct weight_part *p)
 {
-    return p->rows == 0 || (p->scale_stride > 0 && p->scale_stride <= UINT16_MAX);
+    size_t most = is_sorted(p->dtype) ? SORTED_GROUPS : UINT16_MAX;
+    return p->rows == 0 || (p->scale_stride > 0 && p->scale_stride <= most);
 }
 
 static enum status check_source(const struct weight_src *src)
@@ -309,12 +348,42 @@ enum status weight_describe(const struct weight_src *src, struct weight *w)
     return ST_OK;
 }
 
+/* The plans of sorted types. */
+static void fill_plans(const struct weight_src *src, struct weight *w)
+{
+    for (int32_t i = 0; i < w->n_types; i++) {
+        const struct panels *s = &w->panels[i];
+        const struct weight_part *p = src->part;
+        struct sorted_shape shape = sorted_shape_of(w, s);
+        if (!is_sorted(s->dtype))
+            continue;
+        for (int32_t row = s->row; row >= p->rows && s->n > 0; p++)
+            row -= p->rows;
+        void *plan = (char *)w->data.data + s->plan_at;
+        memset(plan, 0, s->plan_bytes);
+        if (s->n > 0)
+            sorted_make_plan(&shape, p->index, plan);
+    }
+}
+
 void weight_fill(struct backend *be, const struct weight_src *src, struct weight *w)
 {
-    if (w->vector)
+    if (w->vector) {
         load_vector(src, w);
-    else if (w->k > 0)
+    } else if (w->k > 0) {
+        fill_plans(src, w);
         pool_run(be->pool, pack_panels, &(struct pack_job){src, w});
+    }
+}
+
+void weight_compare_plans(struct weight *w)
+{
+    for (int32_t i = 1; i < w->n_types; i++) {
+        struct panels *s = &w->panels[i], *before = s - 1;
+        s->repeats =
+            is_sorted(s->dtype) && is_sorted(before->dtype) && s->groups == before->groups &&
+            (s->plan_bytes == 0 || memcmp(plan_of(w, s), plan_of(w, before), s->plan_bytes) == 0);
+    }
 }
 
 struct copy_job {
@@ -355,6 +424,7 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
         weight_copy(be, w, packed);
     else
         weight_fill(be, src, w);
+    weight_compare_plans(w);
     if (w->bias.data)
         pack_bias(src, w);
     *out = w;

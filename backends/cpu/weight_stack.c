@@ -38,7 +38,7 @@ static struct weight_src slice_of(const struct weight_src *src, int32_t s)
         }
         if (is_indexed(p->dtype)) {
             p->data = (const char *)p->data + from;
-            p->index = p->index ? p->index + from : NULL;
+            p->index = p->index ? p->index + from : NULL; /* scales are of the whole row */
             continue;
         }
         p->data = (const char *)p->data + (size_t)(at / block) * bytes;
@@ -77,6 +77,10 @@ static enum status check_stack(const struct backend *be, const struct weight_src
                     "weight %s: a stack of floats beside quantised blocks, or of bf16 beside other "
                     "floats without --activations f32",
                     src->name);
+        if (is_sorted(w.panels[0].dtype) && !moe_strips_fit(&src[i], &w))
+            FAIL(ST_UNSUPPORTED,
+                 "weight %s: a stack of %d groups of columns in any order for %d columns",
+                 src->name, w.panels[0].groups, src->cols);
         if (w.n_types > 1 && src->n_slices > 1)
             FAIL(ST_UNSUPPORTED, "weight %s: a stack of several types in slices", src->name);
     }
@@ -87,19 +91,27 @@ static enum status check_stack(const struct backend *be, const struct weight_src
 static enum status lay_matrix(struct backend *be, const struct weight_src *src, bool fill,
                               char *data, struct weight *w)
 {
-    size_t panel = 0;
+    size_t panel = 0, plan = 0;
     for (int32_t s = 0; s < src->n_slices; s++) {
         struct weight_src slice = slice_of(src, s);
         TRY(weight_describe(&slice, &w[s]));
-        w[s].data.data = data + panel;
+        w[s].data.data = data;
+        if (src->n_slices > 1) {
+            w[s].panels[0].plan_at = plan;
+            w[s].panels[0].at = panel;
+        }
+        plan += w[s].panels[0].plan_bytes;
         panel += w[s].panels[0].panel_bytes;
     }
     for (int32_t s = 0; s < src->n_slices; s++) {
         struct weight_src slice = slice_of(src, s);
-        if (src->n_slices > 1)
+        if (src->n_slices > 1) {
+            w[s].panels[0].at += plan;
             w[s].panels[0].stride = panel;
+        }
         if (fill)
             weight_fill(be, &slice, &w[s]);
+        weight_compare_plans(&w[s]);
     }
     return ST_OK;
 }

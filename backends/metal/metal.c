@@ -48,10 +48,13 @@ static enum status metal_open(struct backend **out, const struct backend_config 
 static void metal_info(struct backend *be, struct backend_info *out)
 {
     size_t used, total = metal_device_bytes(be, &used);
+    _Static_assert(N_FEATURES == 24, "all but three are here: is the new one, too?");
     *out = (struct backend_info){
         .mem_free = total > used ? total - used : 0,
         .mem_total = total,
-        .features = ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_INPUTS),
+        .features =
+            ((1U << N_FEATURES) - 1) &
+            ~(1U << FEATURE_ROUND_INPUTS | 1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
         .experts = true,
         .max_head = METAL_MAX_HEAD,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,

@@ -72,6 +72,7 @@ const struct config_field config_fields[] = {
     NUMBERS(inputs, FIELD_INT),
     NUMBERS(input_group, FIELD_INT),
     NUMBERS(input_scales, FIELD_BOOL),
+    NUMBERS(int_sorted, FIELD_BOOL),
     NUMBERS(route_scale, FIELD_F64),
     NUMBERS(renormalise, FIELD_BOOL),
     FIELD(sparse, FIELD_BOOL, MAX_LAYERS, true),

@@ -450,6 +450,7 @@ struct model_config {
     enum input_rounding inputs;
     int32_t input_group;
     bool input_scales;         /* from the file */
+    bool int_sorted;           /* not of the files: loader_sort_columns */
     double route_scale;        /* factor on the weights of a token's experts */
     bool renormalise;          /* the weights of a token's experts are divided by their sum */
     bool sparse[MAX_LAYERS];   /* which layers have experts in place of gate, up and down */

@@ -56,7 +56,11 @@ static void *random_rows(size_t n, enum dtype t)
 {
     if (quant_form(t))
         return quant_random_blocks(t, n, 0.01f, 1);
-    char *data = malloc(n * dtype_size(t));
+    char *data = malloc(n * (is_sorted(t) ? 1 : dtype_size(t)));
+    for (size_t i = 0; is_sorted(t) && i < n; i++)
+        data[i] = (char)(i * 2654435761U >> 8 & 15);
+    if (is_sorted(t))
+        return data;
     for (size_t i = 0; i < n; i++) {
         float f = (float)((i * 2654435761U >> 8) & 0xffff) * 0x1p-16f - 0.5f;
         uint16_t h = t == DT_F16 ? f16_of_f32(f) : bf16_of_f32(f);
@@ -65,8 +69,49 @@ static void *random_rows(size_t n, enum dtype t)
     return data;
 }
 
+/* Columns of groups of SORTED_GROUP in any order, and, where K is long, row-parallel ones. */
+enum { SORTED_GROUP = 128, MAX_K = 8192 };
+static struct weight_src sorted_source(const void *data, int32_t n, int32_t k, enum dtype t)
+{
+    static uint16_t index[MAX_K];
+    static float scale[8192 * (MAX_K / SORTED_GROUP)];
+    static int8_t zero[sizeof scale / sizeof scale[0]];
+    uint32_t rng = 1;
+    for (int32_t i = 0; i < k; i++)
+        index[i] = (uint16_t)(i / SORTED_GROUP);
+    for (int32_t i = k - 1; i > 0; i--) {
+        rng = rng * 1664525U + 1013904223U;
+        int32_t j = (int32_t)((rng >> 8) % (uint32_t)(i + 1));
+        uint16_t own = index[i];
+        index[i] = index[j];
+        index[j] = own;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(scale); i++) {
+        scale[i] = 0.01f;
+        zero[i] = 8;
+    }
+    struct weight_src src = {.name = "bench",
+                             .cols = k,
+                             .n_parts = 1,
+                             .part = {{.data = data,
+                                       .row_bytes = (size_t)k,
+                                       .dtype = t,
+                                       .rows = n,
+                                       .index = index,
+                                       .scale = scale,
+                                       .zero = zero,
+                                       .scale_stride = (size_t)(k / SORTED_GROUP)}},
+                             .n_slices = k == MAX_K ? N_SLICES : 1,
+                             .slice_end = {k}};
+    for (int i = 0; i < src.n_slices; i++)
+        src.slice_end[i] = k / src.n_slices * (i + 1);
+    return src;
+}
+
 static struct weight_src source(const void *data, int32_t n, int32_t k, enum dtype t)
 {
+    if (is_sorted(t))
+        return sorted_source(data, n, k, t);
     const struct quant_form *f = quant_form(t);
     size_t row = f ? (size_t)(k / f->block) * (size_t)f->n_bytes : (size_t)k * dtype_size(t);
     return (struct weight_src){.name = "bench",
@@ -165,7 +210,7 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
     }
     if (!b->patterns)
         report(b, what, best, (double)bytes, 2.0 * m * n * k,
-               quant_form(t) ? b->top.int8_gops : b->top.fma_gflops);
+               quant_form(t) || is_sorted(t) ? b->top.int8_gops : b->top.fma_gflops);
     for (int i = 0; i < copies; i++)
         b->ops->free_weight(b->be, w[i]);
     b->ops->free(b->be, x.buf);
@@ -233,13 +278,18 @@ int main(int argc, char **argv)
         printf(
             "%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s (best of several)\n",
             info.device, b.top.read_gbs, b.top.fma_gflops, b.top.int8_gops);
-    const enum dtype types[] = {DT_Q8_0, DT_Q4_0,   DT_Q4_K, DT_Q6_K, DT_Q5_K, DT_Q2_K,
-                                DT_Q3_K, DT_IQ4_XS, DT_BF16, DT_F16,  DT_F32};
+    const enum dtype types[] = {DT_Q8_0, DT_Q4_0,   DT_Q4_K,        DT_Q6_K, DT_Q5_K, DT_Q2_K,
+                                DT_Q3_K, DT_IQ4_XS, DT_INT4_SORTED, DT_BF16, DT_F16,  DT_F32};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bench_linear(&b, 1, 8192, 2048, types[i]);
         if (b.patterns)
             continue;
         bench_linear(&b, 1, CACHED_N, 2048, types[i]);
+        if (types[i] == DT_Q4_0 || is_sorted(types[i])) {
+            bench_linear(&b, 1, CACHED_N / 2, 8192, types[i]);
+            bench_linear(&b, 256, CACHED_N, 2048, types[i]);
+            bench_linear(&b, 256, CACHED_N / 2, 8192, types[i]);
+        }
         bench_linear(&b, 1, 2048, 8192, types[i]);
         for (int32_t m = 2; m <= 64 && (i < 3 || types[i] == DT_BF16); m *= 2)
             bench_linear(&b, m, 8192, 2048, types[i]);

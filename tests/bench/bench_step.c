@@ -21,8 +21,9 @@ struct options {
     bool ceilings, start;
 };
 
-static const enum activations activation_choices[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32,
-                                                      ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES};
+static const enum activations activation_choices[] = {
+    ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES, ACTIVATIONS_F32};
+enum { CHECKPOINT = ARRAY_LEN(activation_choices) - 1 };
 static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
                                           "avx512vnni", "amx",   "neon", "neondot"};
 static const enum dtype kv_choices[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_E4M3};
@@ -136,9 +137,10 @@ static const struct option_row rows[] = {
     {.name = "activations",
      .type = OPT_ENUM,
      .at = AT(activations),
-     .arg = "auto|f32|bf16|bf16-tiles",
+     .arg = "auto|f32|bf16|bf16-tiles|checkpoint",
      .def = "auto",
-     .help = "How activations meet BF16 weights."},
+     .help = "How activations meet BF16 weights; checkpoint: the inputs of a --model's quantised "
+             "matrices are rounded as its config.json says."},
     {.name = "kv",
      .type = OPT_ENUM,
      .at = AT(kv),
@@ -252,7 +254,9 @@ static enum status open_model(const struct options *o, struct loader **ld)
     if (!o->model == !o->shape)
         FAIL(ST_RANGE, "either --model or --shape says what to run");
     if (o->model)
-        return loader_open(ld, o->model);
+        TRY(loader_open(ld, o->model));
+    if (o->model)
+        return o->activations == CHECKPOINT ? loader_round_inputs(*ld) : ST_OK;
     TRY(parse_type(o->type, &type));
     TRY(parse_type(o->head_type ? o->head_type : o->type, &head));
     return shape_loader_open(ld, o->shape, type, head);

@@ -73,6 +73,9 @@ enum status step_rig_open(struct step_rig *r, struct loader *ld, const struct st
     set_sizes(r);
     TRY(take_arrays(r, loader_config(ld)));
     TRY(backend_open(&r->be, "cpu", &bc));
+    struct backend_info info;
+    backend_ops_of(r->be)->info(r->be, &info);
+    loader_sort_columns(ld, info.features);
     TRY(open_coll(r, loader_config(ld)));
     struct pack_cache *cache = cfg->pack_cache ? pack_cache_attach(ld, cfg->model, cfg->pack_cache,
                                                                    r->be, cfg->rank, cfg->world)

@@ -35,6 +35,9 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_a
          "intermediate_size": 152, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
          "head_dim": 16, "vocab_size": 104, "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
          "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+MOE = {k: v for k, v in LLAMA.items() if k != "intermediate_size"} | {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "intermediate_size": 56, "num_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 44, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
 
 
 def compressed(form, weights, inputs):
@@ -60,6 +63,10 @@ ROWS = [("fp8-block", "llama-fp8-block"),
         ("ct-fp8-group", (LLAMA, compressed("float-quantized", FP8, {
             "num_bits": 8, "type": "float", "symmetric": True, "strategy": "group", "group_size": 8,
             "dynamic": True}))),
+        ("ct-fp8-token-experts", (MOE, compressed("float-quantized", FP8, {
+            "num_bits": 8, "type": "float", "symmetric": True, "strategy": "token", "dynamic": True}))),
+        ("ct-fp8-static-experts", (MOE, compressed("float-quantized", FP8, {
+            "num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False}))),
         ("fp8-block-latent", "deepseek3-fp8-block"),
         ("fp8-block-delta", "qwen3next-fp8-block"),
         # all in f32 but for the rounding: for backends that round the inputs of 16-bit matrices too
@@ -77,7 +84,7 @@ def draw(config, quant, directory, seed):
     for key, w in model.state_dict().items():
         w = torch.randn(w.shape, generator=rng) / w.shape[-1] ** 0.5 if w.dim() == 2 else \
             torch.rand(w.shape, generator=rng) + 0.5
-        if w.dim() == 1 or "embed" in key or "lm_head" in key:
+        if w.dim() == 1 or "embed" in key or "lm_head" in key or "mlp.gate." in key:
             stored[key] = w * (1 if w.dim() == 1 else 4)
             continue
         w = w * (0.5 + torch.rand((w.shape[0], 1), generator=rng)) * 2
@@ -86,6 +93,8 @@ def draw(config, quant, directory, seed):
         stored[key + "_scale"] = scale
         if not group["input_activations"]["dynamic"]:  # some values are beyond the range; q, k and v, gate and up have one
             at = {"q": 1, "k": 1, "v": 1, "o": 2, "gate": 3, "up": 3, "down": 4}[key.split(".")[-2].split("_")[0]]
+            if ".experts." in key:  # each has its own
+                at += 2 * int(key.split(".experts.")[1].split(".")[0])
             stored[key.removesuffix("weight") + "input_scale"] = torch.tensor([(0.6 + 0.1 * at) * 1.5 / (128 if ints else 448)])
     save_file(stored, directory / "model.safetensors", metadata={"format": "pt"})
     (directory / "config.json").write_text(json.dumps(config | {"quantization_config": quant}, indent=1) + "\n")

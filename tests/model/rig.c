@@ -243,12 +243,16 @@ static enum status open_rank(struct rig *r, const char *dir, struct rig_config c
                              int world, uint64_t session)
 {
     struct backend_config bc = {.threads = or_default(c.threads, 1),
-                                .isa = c.isa ? c.isa : rig_isa()};
+                                .isa = c.isa ? c.isa : rig_isa(),
+                                .activations = c.sorted ? ACTIVATIONS_BF16 : ACTIVATIONS_F32};
     memset(r, 0, sizeof *r);
     TRY(backend_open(&r->be, "cpu", &bc));
     TRY(loader_open(&r->ld, dir));
     if (c.checkpoint)
         TRY(loader_round_inputs(r->ld));
+    struct backend_info info;
+    backend_ops_of(r->be)->info(r->be, &info);
+    loader_sort_columns(r->ld, c.sorted ? info.features : 0);
     r->mc = loader_config(r->ld);
     struct decoder_config cfg = rig_decoder_config(r->mc, c, rank, world);
     if (world > 1) {

@@ -12,6 +12,7 @@ struct rig_config {
     int threads;     /* 0: 1 */
     const char *isa; /* NULL: rig_isa() */
     bool checkpoint; /* inputs are rounded as the checkpoint says */
+    bool sorted;     /* columns in any order are sorted: as without --activations f32 */
 };
 
 struct rig {

@@ -175,6 +175,8 @@ static const struct bad bad_inputs[] = {
     {STATIC, NULL, 0, "\"dynamic\": false\n    },\n    \"output",
      "\"dynamic\": true\n    },\n    \"output", 0, ST_UNSUPPORTED,
      "input_activations.strategy = \"tensor\" with dynamic = true"},
+    {"../inputs/ct-fp8-static-experts", LAYER "mlp.experts.2.up_proj.input_scale", 0, NULL, "\1", 1,
+     ST_UNSUPPORTED, "expert 2 of layer 0 has scales"},
 };
 
 /* The first place of text in n bytes, or NULL. */

@@ -15,10 +15,12 @@ static const struct shared_options sizes = {.tp = 4,
                                             .kv_blocks = 40,
                                             .kv_dtype = 2 /* f16 */};
 
-static struct backend *cpu(void)
+/* As the worker opens it: activations is an index of its choices, auto and f32. */
+static struct backend *cpu(int activations)
 {
     struct backend *be;
-    struct backend_config bc = {.threads = 1};
+    struct backend_config bc = {.threads = 1,
+                                .activations = activations ? ACTIVATIONS_F32 : ACTIVATIONS_AUTO};
     must(backend_open(&be, "cpu", &bc), "backend");
     return be;
 }
@@ -27,7 +29,7 @@ static enum status report(char **text, const char *dir, const struct shared_opti
                           bool json)
 {
     size_t size;
-    struct backend *be = cpu();
+    struct backend *be = cpu(sizes_of->activations);
     FILE *f = open_memstream(text, &size);
     struct worker_options opt = {.shared = *sizes_of, .json = json};
     opt.shared.model = dir;
@@ -57,7 +59,7 @@ Test(inspect, json_is_the_plan)
     cr_assert_eq(number(config, "kv_heads"), 2);
     cr_assert_str_eq(cJSON_GetObjectItem(config, "architecture")->valuestring, "LlamaForCausalLM");
 
-    struct backend *be = cpu();
+    struct backend *be = cpu(0);
     struct loader *ld;
     must(loader_open(&ld, dir), dir);
     cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(root, "tensors")), (int)loader_count(ld));
@@ -119,43 +121,53 @@ Test(inspect, quantisation)
     static const struct {
         const char *name, *says;
         double weights, least, most; /* bits a weight in memory; the embedding is in floats */
+        bool f32;                    /* --activations f32 */
     } rows[] = {
         {"llama-gptq-zeros",
-         "gptq: 4 bits, groups of 64 columns, zero points; activations in 8 bits", 111936, 4.75,
-         11},
+         "gptq: 4 bits, groups of 64 columns, zero points; activations in 8 bits", 111936, 4.75, 11,
+         false},
+        {"llama-gptq-order",
+         "gptq: 4 bits, groups of 32 columns in any order, sorted; activations in 8 bits", 111936,
+         4.75, 16, false},
         {"llama-gptq-order", "gptq: 4 bits, groups of 32 columns in any order; activations in f32",
-         111936, 4.75, 12},
+         111936, 4.75, 12, true},
+        {"qwen3next-gptq-order",
+         "gptq: 4 bits, groups of 16 columns in any order, zero points; activations in f32", 0,
+         4.75, 24, false},
         {"llama-awq", "awq: 4 bits, groups of 64 columns, zero points; activations in 8 bits",
-         111936, 4.75, 11},
+         111936, 4.75, 11, false},
         {"llama-int8", "compressed-tensors: 8 bits, a scale for each row; activations in 8 bits",
-         62656, 8.5, 13},
+         62656, 8.5, 13, false},
         {"llama-int8-f32", "compressed-tensors: 8 bits, a scale for each row; activations in f32",
-         62656, 8.25, 14},
+         62656, 8.25, 14, false},
         {"llama-fp8-block",
-         "fp8: e4m3 with a scale for each block of 128 x 128; activations in f32", 0, 8, 32},
+         "fp8: e4m3 with a scale for each block of 128 x 128; activations in f32", 0, 8, 32, false},
         {"llama-fp8-channel", "fp8: e4m3 with a scale for each row or matrix; activations in f32",
-         0, 8, 32},
+         0, 8, 32, false},
         {"llama-nf4", "bitsandbytes: nf4, a scale for 64 weights; activations in f32", 111936, 5,
-         12},
+         12, false},
         {"llama-nf4-double",
          "bitsandbytes: nf4, a scale for 64 weights, themselves in 8 bits; activations in f32", 0,
-         5, 14},
-        {"llama-fp4", "bitsandbytes: fp4, a scale for 256 weights; activations in f32", 0, 4.2, 14},
-        {"llama-bnb8", "bitsandbytes: 8 bits, a scale for each row; activations in f32", 0, 8.2,
-         14},
+         5, 14, false},
+        {"llama-fp4", "bitsandbytes: fp4, a scale for 256 weights; activations in f32", 0, 4.2, 14,
+         false},
+        {"llama-bnb8", "bitsandbytes: 8 bits, a scale for each row; activations in f32", 0, 8.2, 14,
+         false},
         {"llama-nvfp4", "compressed-tensors: nvfp4, a scale for 16 weights; activations in f32", 0,
-         4.5, 12},
+         4.5, 12, false},
         {"llama-nvfp4-modelopt", "modelopt: nvfp4, a scale for 16 weights; activations in f32", 0,
-         4.5, 14},
+         4.5, 14, false},
         {"llama-ct-mxfp4",
-         "compressed-tensors: mxfp4, a scale for 32 weights; activations in 8 bits", 0, 4.5, 14},
+         "compressed-tensors: mxfp4, a scale for 32 weights; activations in 8 bits", 0, 4.5, 14,
+         false},
         {"gpt-oss-mxfp4", "mxfp4: experts in 4 bits, a scale for 32 columns; activations in 8 bits",
-         0, 4.5, 32},
+         0, 4.5, 32, false},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char *text;
         struct shared_options cfg = sizes;
         cfg.tp = 1;
+        cfg.activations = rows[i].f32;
         must(report(&text, golden_dir(rows[i].name), &cfg, false), "report");
         cr_assert_not_null(strstr(text, rows[i].says), "%s: no \"%s\" in\n%s", rows[i].name,
                            rows[i].says, text);

@@ -18,6 +18,8 @@ ingot_isa_test(test_model_kv_types ${CMAKE_CURRENT_LIST_DIR}/test_kv_types.c ${m
   ${CMAKE_SOURCE_DIR}/tests/ops/kv_spec.c LIBS ${model_libs} m)
 ingot_isa_test(test_model_inputs ${CMAKE_CURRENT_LIST_DIR}/test_inputs.c ${model_rig} LIBS ${model_libs} m
   LABEL unit nompi)
+ingot_isa_test(test_model_sorted ${CMAKE_CURRENT_LIST_DIR}/test_sorted.c ${model_rig} LIBS ${model_libs} m
+  LABEL unit nompi)
 ingot_test(test_model_inspect ${CMAKE_CURRENT_LIST_DIR}/test_inspect.c ${model_rig}
   LIBS ingot_runtime ${model_libs})
 add_executable(model_plan_rank ${CMAKE_CURRENT_LIST_DIR}/plan_rank.c

@@ -48,21 +48,24 @@ static int32_t n_scales(enum dtype t, int32_t cols)
 static void make_scales(struct layer *l, int i, int32_t rows, int32_t cols)
 {
     size_t n = (size_t)rows * (size_t)n_scales(l->type, cols);
-    float size = l->type == DT_INT8_INDEX   ? 4e-4f
-                 : l->type == DT_INT4_INDEX ? 2e-3f
-                 : l->type == DT_E4M3       ? 0.03f
-                                            : 0.1f;
+    float size = l->type == DT_INT8_INDEX || l->type == DT_INT8_SORTED   ? 4e-4f
+                 : l->type == DT_INT4_INDEX || l->type == DT_INT4_SORTED ? 2e-3f
+                 : l->type == DT_E4M3                                    ? 0.03f
+                                                                         : 0.1f;
     l->scale[i] = malloc(n * sizeof(float));
     l->min[i] = malloc(n * sizeof(float));
     l->small[i] = malloc(n);
-    l->index[i] = malloc((size_t)cols * sizeof(uint16_t));
+    l->index[i] = malloc((size_t)l->E * (size_t)cols * sizeof(uint16_t));
     for (size_t j = 0; j < n; j++) {
         l->scale[i][j] = size * (1 + 0.05f * (float)(j * 41 % 83));
         l->min[i][j] = -0.02f + 0.0004f * (float)(j * 7 % 53);
-        l->small[i][j] = e4m3_of_f32(0.3f + 0.01f * (float)(j * 41 % 83));
+        l->small[i][j] = is_sorted(l->type) ? (uint8_t)(j * 41 % 16)
+                                            : e4m3_of_f32(0.3f + 0.01f * (float)(j * 41 % 83));
     }
-    for (int32_t k = 0; k < cols; k++)
-        l->index[i][k] = (uint16_t)((k * 7 + k / 11 + i) % GROUPS);
+    for (int32_t e = 0; e < l->E; e++) /* gate and up of every second expert have the same */
+        for (int32_t k = 0; k < cols; k++)
+            l->index[i][e * cols + k] =
+                (uint16_t)((k * 7 + k / 11 + (e % 2 ? 0 : i) + 3 * e) % GROUPS);
 }
 
 /* The part, whose rows begin at `row` of tensor i with `cols` columns, from column `from` on. */
@@ -78,7 +81,9 @@ static void add_scales(const struct layer *l, int i, size_t row, int32_t from, i
     p->divisor = 1.0f;
     size_t at = row * n;
     if (is_indexed(l->type)) {
-        p->index = l->index[i] + from;
+        size_t e = row / (size_t)(i == 2 ? l->D : l->F);
+        p->index = l->index[i] + e * (size_t)cols + from;
+        p->zero = (const int8_t *)l->small[i] + at;
     } else {
         p->skip = from % scale_block(l->type);
         at += (size_t)(from / scale_block(l->type));
@@ -97,9 +102,9 @@ static unsigned char *random_weights(enum dtype t, size_t n, uint32_t seed)
     cr_assert_not_null(p);
     for (size_t i = 0; has_scales(t) && i < n; i++) {
         uint32_t v = quant_draw(&seed);
-        p[i] = (unsigned char)(t == DT_E4M3         ? (v & 128) | v % 64
-                               : t == DT_INT8_INDEX ? v & 255
-                                                    : v & 15);
+        p[i] = (unsigned char)(t == DT_E4M3                                ? (v & 128) | v % 64
+                               : t == DT_INT8_INDEX || t == DT_INT8_SORTED ? v & 255
+                                                                           : v & 15);
     }
     if (has_scales(t))
         return p;

@@ -12,7 +12,7 @@ struct layer {
     int32_t E, k, D, F, unit; /* F is cut at multiples of unit */
     unsigned char *data[3];   /* gate, up [E][F, D], down [E][D, F] */
     /* Types with scales in f32, of the rows of data: scales and minima [rows, n_scales], e4m3 ones, and
-     * the groups of the columns. */
+     * the groups of each expert's columns. */
     float *scale[3], *min[3];
     uint8_t *small[3];
     uint16_t *index[3];

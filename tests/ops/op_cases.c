@@ -360,6 +360,13 @@ const struct op_case op_cases[] = {
     EMBED(29, 300, 70, DT_INT4_INDEX),
     LINEAR_CASES(DT_INT8_INDEX) LINEAR(4, 90, 77, DT_INT8_INDEX, .n_parts = 3, .variant = 1),
     EMBED(29, 300, 70, DT_INT8_INDEX),
+    LINEAR_CASES(DT_INT4_SORTED) LINEAR(4, 90, 77, DT_INT4_SORTED, .n_parts = 3, .variant = 1),
+    LINEAR(9, 70, 700, DT_INT4_SORTED, .n_parts = 2),
+    LINEAR(130, 33, 700, DT_INT4_SORTED, .n_slices = 8),
+    EMBED(29, 300, 70, DT_INT4_SORTED),
+    LINEAR_CASES(DT_INT8_SORTED) LINEAR(4, 90, 77, DT_INT8_SORTED, .n_parts = 3, .variant = 1),
+    LINEAR(9, 70, 700, DT_INT8_SORTED, .n_slices = 4),
+    EMBED(29, 300, 70, DT_INT8_SORTED),
     LINEAR_CASES(DT_NF4) LINEAR(4, 90, 77, DT_NF4, .n_parts = 3, .variant = 1),
     EMBED(29, 300, 70, DT_NF4),
     LINEAR_CASES(DT_FP4) LINEAR_CASES(DT_NVFP4)

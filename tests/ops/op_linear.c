@@ -44,7 +44,7 @@ enum { INDEX_GROUPS = 5 };
 static int8_t element_at(enum dtype t, int32_t n, int32_t k)
 {
     int32_t x = (int32_t)((uint32_t)(n * 131 + k) * 2654435761U >> 24);
-    return (int8_t)(t == DT_INT8_INDEX ? x - 128 : x % 16);
+    return (int8_t)(t == DT_INT8_INDEX || t == DT_INT8_SORTED ? x - 128 : x % 16);
 }
 
 static uint16_t group_of(int32_t part, int32_t k)
@@ -60,6 +60,12 @@ static float group_scale(int32_t n, int32_t g)
 static float group_min(int32_t n, int32_t g)
 {
     return in_f32(6, n, g);
+}
+
+/* Sorted types. */
+static int8_t group_zero(enum dtype t, int32_t n, int32_t g)
+{
+    return element_at(t, n + 7, 1000 + g);
 }
 
 /* Types with levels: the rows begin in the middle of a block; the scale of block b of a row, small ones in e4m3, and
@@ -127,7 +133,10 @@ static void load_row(const struct op_case *c, int32_t n, float *w)
     if (is_indexed(t))
         for (int32_t k = 0; k < c->k; k++) {
             int32_t g = group_of(part_of(c, n), k);
-            w[k] = fmaf((float)element_at(t, n, k), group_scale(n, g), group_min(n, g));
+            if (is_sorted(t))
+                w[k] = group_scale(n, g) * (float)(element_at(t, n, k) - group_zero(t, n, g));
+            else
+                w[k] = fmaf((float)element_at(t, n, k), group_scale(n, g), group_min(n, g));
         }
     else if (has_levels(t))
         for (int32_t k = 0; k < c->k; k++)
@@ -164,6 +173,15 @@ static float *group_table(const struct op_case *c, float (*fn)(int32_t n, int32_
     float *out = malloc(((size_t)c->n * INDEX_GROUPS + 1) * sizeof *out);
     for (int32_t i = 0; i < c->n * INDEX_GROUPS; i++)
         out[i] = fn(i / INDEX_GROUPS, i % INDEX_GROUPS);
+    return out;
+}
+
+/* Of sorted types [n, INDEX_GROUPS]. */
+static int8_t *zero_table(const struct op_case *c)
+{
+    int8_t *out = malloc((size_t)c->n * INDEX_GROUPS + 1);
+    for (int32_t i = 0; i < c->n * INDEX_GROUPS; i++)
+        out[i] = group_zero(c->dtype, i / INDEX_GROUPS, i % INDEX_GROUPS);
     return out;
 }
 
@@ -214,6 +232,7 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     float *scale = fp8_scales(c), *group = group_table(c, group_scale),
           *min = group_table(c, group_min);
     uint16_t *index = group_index(c);
+    int8_t *zero = zero_table(c);
     int32_t block = level_block(c->dtype);
     size_t n_level_scales = (size_t)scale_blocks(block, LEVEL_SKIP, c->k);
     void *levels = level_scales(c, (int32_t)n_level_scales, c->dtype == DT_NVFP4);
@@ -235,7 +254,8 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
             src.part[i].skip = FP8_SKIP;
         } else if (is_indexed(t)) {
             src.part[i].scale = group + (size_t)n * INDEX_GROUPS;
-            src.part[i].min = min + (size_t)n * INDEX_GROUPS;
+            src.part[i].min = is_sorted(t) ? NULL : min + (size_t)n * INDEX_GROUPS;
+            src.part[i].zero = is_sorted(t) ? zero + (size_t)n * INDEX_GROUPS : NULL;
             src.part[i].scale_stride = INDEX_GROUPS;
             src.part[i].index = index + (size_t)i * (size_t)c->k;
         } else if (has_levels(t)) {
@@ -258,6 +278,7 @@ static struct weight *load_matrix(struct op_env *e, const struct op_case *c, cha
     free(group);
     free(min);
     free(index);
+    free(zero);
     free(levels);
     if (w)
         e->weights[e->n_weights++] = w;
@@ -301,6 +322,31 @@ static double rounding_of_x(const struct op_case *c, int32_t t, const float *w)
     return error;
 }
 
+/* The same of sorted columns: a run is at most 32 columns of one group of weights, ascending, that are in one slice. */
+static double rounding_of_sorted(const struct op_case *c, int32_t t, int32_t part, const float *w)
+{
+    double error = 0;
+    int n_slices = c->n_slices > 0 ? c->n_slices : 1;
+    for (int s = 0; s < n_slices; s++)
+        for (int32_t g = 0; g < INDEX_GROUPS; g++) {
+            double amax = 0, weights = 0;
+            int32_t n = 0;
+            for (int32_t k = s ? slice_end(c, s - 1, n_slices) : 0; k < slice_end(c, s, n_slices);
+                 k++) {
+                if (group_of(part, k) != g)
+                    continue;
+                amax = fmax(amax, fabs((double)in_f32(3, t, k)));
+                weights += fabs((double)w[k]);
+                if (++n % 32 == 0) {
+                    error += amax / 254 * weights;
+                    amax = weights = 0;
+                }
+            }
+            error += amax / 254 * weights;
+        }
+    return error;
+}
+
 static void ref_linear(const struct op_case *c, double *out, double *bound)
 {
     float *w = malloc(((size_t)c->k + 1) * sizeof *w);
@@ -309,6 +355,8 @@ static void ref_linear(const struct op_case *c, double *out, double *bound)
         load_row(c, n, w);
         for (int32_t t = 0; t < c->rows; t++) {
             double sum = 0, mag = 0, rounding = quant ? rounding_of_x(c, t, w) : 0;
+            if (is_sorted(part_type(c, part_of(c, n))))
+                rounding = rounding_of_sorted(c, t, part_of(c, n), w);
             for (int32_t k = 0; k < c->k; k++) {
                 double p = (double)w[k] * (double)in_f32(3, t, k);
                 sum += p;

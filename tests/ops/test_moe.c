@@ -51,6 +51,13 @@ Test(moe, quantised_experts)
     check(DT_MXFP4, 4, 2, 64, 320, 21);
 }
 
+Test(moe, experts_of_sorted_columns)
+{
+    check(DT_INT4_SORTED, 4, 2, 64, 256, 21);
+    check(DT_INT4_SORTED, 8, 3, 320, 64, 5);
+    check(DT_INT8_SORTED, 3, 1, 70, 256, 9);
+}
+
 Test(moe, experts_with_scales_in_f32)
 {
     check(DT_E4M3, 4, 2, 140, 320, 21);

@@ -114,9 +114,9 @@ static enum status derive_blocks(struct copies *c, const struct ints *m,
     return put_blocks(m, p, rows, block, n, out);
 }
 
-/* Scales and minima [rows][n_groups]; an element of 8 bits is signed. */
+/* Scales and minima, or zero points, [rows][n_groups]; an element of 8 bits is signed. */
 static enum status put_groups(const struct ints *m, const struct stored_rows *rows, size_t n,
-                              float *scale, float *min)
+                              float *scale, float *min, int8_t *zeros)
 {
     for (size_t r = 0; r < n; r++)
         for (size_t g = 0; g < m->n_groups; g++) {
@@ -128,7 +128,11 @@ static enum status put_groups(const struct ints *m, const struct stored_rows *ro
             if (m->symmetric)
                 TRY(check_middle(m, zero, row, g));
             scale[r * m->n_groups + g] = s;
-            min[r * m->n_groups + g] = s * (float)((m->bits == 8 ? 128 : 0) - (int)zero);
+            int at_zero = (int)zero - (m->bits == 8 ? 128 : 0); /* the element that is 0 */
+            if (zeros)
+                zeros[r * m->n_groups + g] = (int8_t)at_zero;
+            else
+                min[r * m->n_groups + g] = s * (float)-at_zero;
         }
     return ST_OK;
 }
@@ -148,15 +152,18 @@ static void put_elements(const struct ints *m, const struct stored_rows *rows, s
         }
 }
 
-static enum status derive_indexed(struct copies *c, const struct ints *m,
+static enum status derive_indexed(struct copies *c, const struct ints *m, bool sorted,
                                   const struct stored_rows *from, size_t col, size_t cols,
                                   struct weight_part *p)
 {
     void *out, *scale, *min, *index;
-    size_t rows = (size_t)p->rows, n = rows * m->n_groups * sizeof(float);
-    if (m->n_groups > UINT16_MAX)
+    size_t rows = (size_t)p->rows, n = rows * m->n_groups;
+    if (m->n_groups > (sorted ? SORTED_GROUPS : UINT16_MAX))
         FAIL(ST_UNSUPPORTED, "tensor %s: %zu groups in a row", m->scales.name, m->n_groups);
-    p->dtype = m->bits == 4 ? DT_INT4_INDEX : DT_INT8_INDEX;
+    if (sorted)
+        p->dtype = m->bits == 4 ? DT_INT4_SORTED : DT_INT8_SORTED;
+    else
+        p->dtype = m->bits == 4 ? DT_INT4_INDEX : DT_INT8_INDEX;
     p->skip = 0;
     p->row_bytes = cols;
     p->scale_stride = m->n_groups;
@@ -164,16 +171,17 @@ static enum status derive_indexed(struct copies *c, const struct ints *m,
     if (c->sizes_only)
         return ST_OK;
     TRY(copies_take(c, rows * cols, &out));
-    TRY(copies_take(c, n, &scale));
-    TRY(copies_take(c, n, &min));
+    TRY(copies_take(c, n * sizeof(float), &scale));
+    TRY(copies_take(c, n * (sorted ? 1 : sizeof(float)), &min));
     TRY(copies_take(c, cols * sizeof(uint16_t), &index));
-    TRY(put_groups(m, from, rows, scale, min));
+    TRY(put_groups(m, from, rows, scale, min, sorted ? min : NULL));
     for (size_t k = 0; k < cols; k++)
         ((uint16_t *)index)[k] = (uint16_t)ints_group(m, col + k);
     put_elements(m, from, rows, col, cols, out);
     p->data = out;
     p->scale = scale;
-    p->min = min;
+    p->min = sorted ? NULL : min;
+    p->zero = sorted ? min : NULL;
     p->index = index;
     return ST_OK;
 }
@@ -184,7 +192,7 @@ enum status derive_ints(struct copies *c, const struct ints *m, bool floats,
 {
     if (!c->sizes_only)
         TRY(check_index(m));
-    return floats || by_index(m) ? derive_indexed(c, m, rows, col, cols, p)
+    return floats || by_index(m) ? derive_indexed(c, m, !floats && m->sorted, rows, col, cols, p)
                                  : derive_blocks(c, m, rows, col, cols, p);
 }
 
@@ -201,7 +209,7 @@ enum status derive_ints_transposed(struct copies *c, const struct ints *m,
     if (c->sizes_only)
         return ST_OK;
     TRY(check_index(m));
-    TRY(derive_indexed(c, m, &from, 0, m->cols, &rows));
+    TRY(derive_indexed(c, m, false, &from, 0, m->cols, &rows));
     TRY(copies_take(c, cut->rows * p->row_bytes, &out));
     p->data = out;
     for (size_t r = 0; r < cut->rows; r++)

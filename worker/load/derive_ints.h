@@ -1,7 +1,7 @@
 /* Rows of integers (worker/load/ints.h) as the backends read them.  Where a group is neighbouring
  * columns, a multiple of 32 of them, with scales of 16 bits: blocks of 32 that meet activations in
  * 8 bits (Q4_0, Q8_0, INT4_*, INT8_*).  Otherwise elements with an index of groups, which meet them in
- * f32. */
+ * f32, or, where the columns are sorted, in 8 bits too (INT4_SORTED, INT8_SORTED). */
 #ifndef WORKER_LOAD_DERIVE_INTS_H
 #define WORKER_LOAD_DERIVE_INTS_H
 

@@ -86,19 +86,15 @@ static bool is_shared(const struct model_config *mc, const struct shard *sh, enu
     return shared;
 }
 
+/* first: of the weight's first part */
 static enum status check_stack(const struct model_config *mc, const struct input_rule *r,
-                               const struct site *s, const struct shard *sh)
+                               const struct input_rule *first, const struct site *s)
 {
-    if (r->scale > 0)
+    if (r->scale != first->scale)
         FAIL(ST_UNSUPPORTED,
-             "--activations checkpoint: %s: experts with scales of inputs from the file are not "
-             "supported",
-             s->pattern);
-    if (r->shared)
-        FAIL(ST_UNSUPPORTED,
-             "--activations checkpoint: %s: with --tp %d inputs of experts that share a scale are "
-             "of several ranks, which is not supported",
-             s->pattern, sh->world);
+             "--activations checkpoint: %s: expert %d of layer %d has scales %g and %g of one "
+             "input, which is not supported",
+             s->pattern, s->expert, s->layer, (double)first->scale, (double)r->scale);
     if (mc->arch->experts == EXPERTS_STEP)
         FAIL(ST_UNSUPPORTED,
              "--activations checkpoint: %s: experts whose weight is a factor on their input are "
@@ -141,7 +137,7 @@ enum status input_rules(struct weight_src *out, const struct input_site *w,
                  "supported",
                  s.pattern);
         if (w->is_stack && !of_latent && r->grid != GRID_NONE)
-            TRY(check_stack(mc, r, &s, w->sh));
+            TRY(check_stack(mc, r, &out->part[0].input, &s));
     }
     return ST_OK;
 }

@@ -117,6 +117,7 @@ enum status ints_open(struct ints *out, struct loader *ld, const char *pattern, 
                          .cols = cols,
                          .symmetric = !mc->int_zeros,
                          .in_order = !mc->int_order,
+                         .sorted = mc->int_sorted,
                          .group = mc->int_group ? (size_t)mc->int_group : cols};
     out->n_groups = (cols + out->group - 1) / out->group;
     if (mc->int_zeros_less_one) /* GPTQModel adds to whole words, so that a carry goes on */

@@ -18,6 +18,7 @@ struct ints {
     /* As the configuration says: zero points are in the middle of the range; a group is neighbouring
      * columns.  The file may contradict. */
     bool symmetric, in_order;
+    bool sorted; /* int_sorted of model_config.h */
 };
 
 /* Has the tensor NAME.weight of the pattern that form? */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/backend.h"
 #include "common/formats/config_fields.h"
 #include "common/model_path.h"
 #include "common/quant.h"
@@ -137,6 +138,14 @@ enum status loader_round_inputs(struct loader *ld)
     ld->mc.input_group = s->group;
     ld->mc.input_scales = s->from_file;
     return ST_OK;
+}
+
+void loader_sort_columns(struct loader *ld, unsigned features)
+{
+    enum { LEAST = 32 }; /* of a group, so that its columns in a slice of K fill a quad or more */
+    struct model_config *mc = &ld->mc;
+    mc->int_sorted = mc->int_order && mc->int_group >= LEAST && !mc->exact_inputs &&
+                     !mc->arch->encoder && (features & 1U << FEATURE_SORTED);
 }
 
 size_t loader_count(const struct loader *ld)

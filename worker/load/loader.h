@@ -26,6 +26,11 @@ const char *loader_format(const struct loader *ld);
 const struct input_scheme *loader_inputs(const struct loader *ld);
 MUST_CHECK enum status loader_round_inputs(struct loader *ld);
 
+/* For a backend with these features: integers whose index has the columns of a group in any order are sorted by group where
+ * FEATURE_SORTED is there, and meet 8 bits (int_sorted of loader_config), but for groups of fewer than 32 columns,
+ * encoders and behind loader_round_inputs. */
+void loader_sort_columns(struct loader *ld, unsigned features);
+
 /* All tensors, by name. */
 size_t loader_count(const struct loader *ld);
 void loader_get(const struct loader *ld, size_t i, struct stored_tensor *out);

@@ -90,11 +90,13 @@ static void say_integers(const struct loader *ld, char *out)
                                           [INTS_BYTES] = "compressed-tensors",
                                           [INTS_SCB] = "bitsandbytes"};
     const struct model_config *mc = loader_config(ld);
-    char groups[40] = "a scale for each row";
-    bool floats = mc->int_order || mc->int_group % 32 || has_f32_scales(ld);
+    char groups[60] = "a scale for each row";
+    bool floats = !mc->int_sorted && (mc->int_order || mc->int_group % 32 || has_f32_scales(ld));
     if (mc->int_group)
         snprintf(groups, sizeof groups, "groups of %d columns%s", mc->int_group,
-                 mc->int_order ? " in any order" : "");
+                 mc->int_sorted  ? " in any order, sorted"
+                 : mc->int_order ? " in any order"
+                                 : "");
     snprintf(out, SCHEME_SIZE, "%s: %d bits, %s%s; activations in %s", methods[mc->ints],
              mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", inputs_in(mc, floats));
 }

@@ -56,6 +56,22 @@ static void set_input(struct decoder *m, enum weight_id id, int32_t layer,
     to->n = !any ? 0 : alike ? 1 : src->n_parts;
 }
 
+/* The scales of the inputs of a stack's matrices, where the file has them. */
+static enum status set_expert_scales(struct layer *l, enum weight_id id,
+                                     const struct weight_src *src, int32_t n)
+{
+    bool up = id == W_EXPERTS_GATE_UP || id == W_EXPERTS_UP;
+    if ((!up && id != W_EXPERTS_DOWN) || !(src->part[0].input.scale > 0))
+        return ST_OK;
+    float *scale = malloc((size_t)n * sizeof *scale);
+    if (!scale)
+        FAIL(ST_NOMEM, "no memory for the scales of %d experts", n);
+    for (int32_t e = 0; e < n; e++)
+        scale[e] = src[e].part[0].input.scale;
+    *(up ? &l->input_scale : &l->hidden_scale) = scale;
+    return ST_OK;
+}
+
 static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
                                const struct weight_src *src, int32_t n, size_t n_bytes)
 {
@@ -69,6 +85,8 @@ static enum status load_weight(void *ctx, enum weight_id id, int32_t layer,
         TRY(load_one(loading, id, layer, src, n, to));
     if (weight_per_layer(id) || id == W_HEAD)
         set_input(m, id, layer, src);
+    if (weight_per_layer(id))
+        TRY(set_expert_scales(&m->layer[layer], id, src, n));
     m->loaded += n_bytes;
     loader_report(loading->ld, m->loaded, m->to_load);
     return ST_OK;
@@ -282,6 +300,9 @@ static void set_layers(struct decoder *m)
         l->moe.gate_up_bias = l->w[W_EXPERTS_BIAS];
         l->moe.down_bias = l->w[W_EXPERTS_DOWN_BIAS];
         l->moe.round_hidden = l->input[W_EXPERTS_DOWN].rule[0];
+        l->moe.round_input = l->input[l->moe.up_alone ? W_EXPERTS_UP : W_EXPERTS_GATE_UP].rule[0];
+        l->moe.input_scale = l->input_scale;
+        l->moe.hidden_scale = l->hidden_scale;
     }
 }
 
@@ -370,6 +391,8 @@ void decoder_close(struct decoder *m)
             free_buf(m, m->layer[i].kv_buf[b]);
         free_buf(m, m->layer[i].conv_state);
         free_buf(m, m->layer[i].rule_state);
+        free(m->layer[i].input_scale);
+        free(m->layer[i].hidden_scale);
     }
     free_weights(m, m->w);
     free_buf(m, m->scratch);

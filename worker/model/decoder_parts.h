@@ -19,10 +19,11 @@ struct layer {
     struct weight *w[W_N];
     struct matrix_input input[W_N];
     struct attn_layer attn;
-    struct moe_layer moe; /* of a layer with experts */
-    bool sparse;          /* it is one */
-    float scale;          /* factor on the residual stream behind it */
-    struct ffn_share ffn; /* of its dense feed-forward */
+    struct moe_layer moe;              /* of a layer with experts */
+    float *input_scale, *hidden_scale; /* of its experts, see moe_layer; NULL: they have none */
+    bool sparse;                       /* it is one */
+    float scale;                       /* factor on the residual stream behind it */
+    struct ffn_share ffn;              /* of its dense feed-forward */
     bool
         is_delta; /* it is a gated delta net or Mamba-2 and has states in place of attention and KV */
     struct delta_layer delta;

@@ -54,11 +54,9 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
 static enum status expert_ffn(struct decoder *m, const struct layer *l, struct view in,
                               const struct scratch *s)
 {
-    struct view x;
     TRY(product(m, l, W_ROUTER, in, s->router)); /* [T, E] */
     TRY(m->op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
-    TRY(experts_input(m, l, in, &x));
-    TRY(m->op->moe_ffn(m->be, &l->moe, x, s->ids, s->weights, s->moe, s->out));
+    TRY(experts(m, l, in, s, s->out));
     if (!l->w[W_SHARED_DOWN]) {
         TRY(all_reduce(m, s->out));
         return l->moe.down_bias ? m->op->moe_bias(m->be, &l->moe, s->ids, s->weights, s->out)
@@ -87,7 +85,7 @@ static enum status beside_ffn(struct decoder *m, const struct layer *l, struct v
                               struct scratch *s)
 {
     const struct backend_ops *op = m->op;
-    struct view none = {0}, dense = s->both, experts = s->second, x;
+    struct view none = {0}, dense = s->both, sparse = s->second;
     dense.rows = in.rows;
     TRY(dense_ffn(m, l, in, s, dense));
     s->out = dense; /* whatever post_norm has exchanged */
@@ -97,11 +95,10 @@ static enum status beside_ffn(struct decoder *m, const struct layer *l, struct v
     TRY(op->scale(m->be, s->router, (float)(1.0 / sqrt((double)m->mc.hidden))));
     TRY(op->moe_route(m->be, &l->moe, s->router, s->ids, s->weights));
     TRY(op->add_rms_norm(m->be, s->resid, none, NULL, l->w[W_EXPERT_IN_NORM], m->eps, s->h));
-    TRY(experts_input(m, l, s->h, &x));
-    TRY(op->moe_ffn(m->be, &l->moe, x, s->ids, s->weights, s->moe, experts));
+    TRY(experts(m, l, s->h, s, sparse));
     TRY(all_reduce(m, s->both));
     TRY(op->add_rms_norm(m->be, dense, none, NULL, l->w[W_DENSE_OUT_NORM], m->eps, s->h));
-    TRY(op->add_rms_norm(m->be, experts, none, NULL, l->w[W_EXPERT_OUT_NORM], m->eps, dense));
+    TRY(op->add_rms_norm(m->be, sparse, none, NULL, l->w[W_EXPERT_OUT_NORM], m->eps, dense));
     return op->add(m->be, dense, s->h, 1.0f);
 }
 

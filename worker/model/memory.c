@@ -18,8 +18,20 @@ static enum status check_experts(const struct model_config *mc, struct backend *
     return ST_OK;
 }
 
-static enum status check_features(const struct model_config *mc, struct backend *be,
-                                  const struct backend_info *info)
+/* May inputs of experts have scales of their own, or groups that ranks share? */
+static bool rounds_experts_apart(const struct decoder_config *cfg, const struct model_config *mc)
+{
+    bool apart = mc->input_scales;
+    for (int r = 1; r < cfg->world && !apart; r++) {
+        struct shard sh;
+        int32_t first = shard_plan(&sh, mc, r, cfg->world) == ST_OK ? sh.expert.first : 0;
+        apart = first > 0 && (mc->input_group == 0 || first % mc->input_group != 0);
+    }
+    return mc->inputs != INPUTS_FLOAT && mc->n_experts > 0 && apart;
+}
+
+static enum status check_features(const struct decoder_config *cfg, const struct model_config *mc,
+                                  struct backend *be, const struct backend_info *info)
 {
     const struct arch *a = mc->arch;
     const struct {
@@ -57,6 +69,9 @@ static enum status check_features(const struct model_config *mc, struct backend 
          "factors on the inputs of experts"},
         {mc->inputs != INPUTS_FLOAT, FEATURE_ROUND_INPUTS,
          "rounding of inputs (--activations checkpoint)"},
+        {rounds_experts_apart(cfg, mc), FEATURE_ROUND_EXPERTS,
+         "rounding of experts' inputs by scales of their own, or of groups that ranks share "
+         "(--activations checkpoint)"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].needed && !(info->features & 1U << rows[i].feature))
@@ -88,7 +103,7 @@ enum status decoder_config_check(const struct decoder_config *cfg, const struct 
     if (info.max_head && d > info.max_head)
         FAIL(ST_UNSUPPORTED, "heads of %d elements: the backend (%s) takes up to %d", d,
              info.device, info.max_head);
-    TRY(check_features(mc, be, &info));
+    TRY(check_features(cfg, mc, be, &info));
     return mc->n_experts ? check_experts(mc, be, &info) : ST_OK;
 }
 
@@ -179,7 +194,11 @@ int32_t peak_columns(const struct model_config *mc)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(cut); i++)
         all = greater(all, model_axis(mc, cut[i]));
-    return mc->input_group ? (all + mc->input_group - 1) / mc->input_group : 1;
+    int32_t experts = mc->n_experts ? model_axis(mc, AX_EXPERT_FFN) : 0;
+    if (mc->input_group == 0)
+        return greater(1, mc->top_k);
+    return greater((all + mc->input_group - 1) / mc->input_group,
+                   mc->top_k * ((experts + mc->input_group - 1) / mc->input_group));
 }
 
 /* Of inputs that are rounded.  From *at on; moves it behind them. */

@@ -69,7 +69,7 @@ struct moe_layer moe_facts(const struct model_config *mc, const struct shard *sh
 int32_t state_rows(const struct decoder_config *cfg);
 MUST_CHECK enum status kv_plan(struct kv_layout *out, const struct model_config *mc,
                                const struct shard *sh, const struct decoder_config *cfg);
-/* Of a token: the groups of its widest input; 0: inputs are not rounded. */
+/* Of a token: the groups of its widest input, or of those of its experts; 0: inputs are not rounded. */
 int32_t peak_columns(const struct model_config *mc);
 /* One table; there are two for each RoPE, cosine and sine. */
 size_t rope_table_bytes(const struct rope_config *rc, const struct decoder_config *cfg);

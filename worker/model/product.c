@@ -54,9 +54,36 @@ enum status product_head(struct decoder *m, struct view in, struct view out)
                       : multiply(m, m->w[W_HEAD], &m->head_input, in, out);
 }
 
-enum status experts_input(struct decoder *m, const struct layer *l, struct view in,
-                          struct view *out)
+static struct view rows_from(struct view x, int32_t first, int32_t n)
 {
-    return rounded(m, &l->input[l->moe.up_alone ? W_EXPERTS_UP : W_EXPERTS_GATE_UP].rule[0], in,
-                   out);
+    x.off += (size_t)first * (size_t)x.stride * sizeof(float);
+    x.rows = n;
+    return x;
+}
+
+/* Ranks share groups of the input of down: its peaks are those of all of them. */
+static enum status experts_apart(struct decoder *m, const struct moe_layer *ml, struct view x,
+                                 const struct scratch *s, struct view out)
+{
+    int32_t cols = ml->top_k * input_groups(&ml->round_hidden);
+    for (int32_t t = 0, n; t < x.rows; t += n) {
+        n = x.rows - t < MOE_AT_ONCE ? x.rows - t : MOE_AT_ONCE;
+        struct view ids = rows_from(s->ids, t, n), weights = rows_from(s->weights, t, n);
+        struct view peaks = scratch_rows(m, m->at.peaks, n, cols);
+        TRY(m->op->moe_hidden(m->be, ml, rows_from(x, t, n), ids, weights, s->moe, peaks));
+        TRY(m->co->ops->all_reduce(m->co, peaks, REDUCE_MAX));
+        TRY(m->op->moe_down(m->be, ml, peaks, ids, weights, s->moe, rows_from(out, t, n)));
+    }
+    return ST_OK;
+}
+
+enum status experts(struct decoder *m, const struct layer *l, struct view in,
+                    const struct scratch *s, struct view out)
+{
+    struct view x = in;
+    if (!l->moe.input_scale)
+        TRY(rounded(m, &l->moe.round_input, in, &x));
+    if (l->moe.round_hidden.shared)
+        return experts_apart(m, &l->moe, x, s, out);
+    return m->op->moe_ffn(m->be, &l->moe, x, s->ids, s->weights, s->moe, out);
 }

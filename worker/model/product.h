@@ -12,8 +12,8 @@ MUST_CHECK enum status product(struct decoder *m, const struct layer *l, enum we
 /* The same with the head. */
 MUST_CHECK enum status product_head(struct decoder *m, struct view in, struct view out);
 
-/* *out: what the experts' gate and up read, in or a rounded copy, valid up to the next product. */
-MUST_CHECK enum status experts_input(struct decoder *m, const struct layer *l, struct view in,
-                                     struct view *out);
+/* out [T, D]: this rank's part of the experts that s->ids and s->weights choose, of in [T, D]. */
+MUST_CHECK enum status experts(struct decoder *m, const struct layer *l, struct view in,
+                               const struct scratch *s, struct view out);
 
 #endif

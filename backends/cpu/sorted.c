@@ -1,0 +1,123 @@
+/* Plans and panels of columns that are sorted by group. */
+#include "backends/cpu/sorted.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Of the columns of a slice that a group has: how many, those seen so far, and the places of the first chunk and of the one
+ * that is shorter than the others. */
+struct sorted_group {
+    int32_t n, seen, at, rest_at;
+};
+
+/* Chunks of that many quads that a group of n columns makes. */
+static int32_t chunks_of(int32_t n, int quads)
+{
+    int32_t rest = (n % CHUNK + 3) / 4;
+    return (quads == CHUNK / 4 ? n / CHUNK : 0) + (rest == quads);
+}
+
+/* Lays out the chunks of one slice from place `at` on; returns the place behind them. */
+static int32_t place_chunks(struct sorted_group *g, int32_t n_groups, int32_t at,
+                            struct sorted_chunk *out, int32_t *n_chunks)
+{
+    *n_chunks = 0;
+    for (int quads = CHUNK / 4; quads > 0; quads--)
+        for (int32_t i = 0; i < n_groups; i++) {
+            int32_t n = chunks_of(g[i].n, quads), full = quads == CHUNK / 4 ? g[i].n / CHUNK : 0;
+            g[i].at = full ? at : g[i].at;
+            if (n > full)
+                g[i].rest_at = at + full * CHUNK;
+            for (int32_t c = 0; c < n; c++, at += 4 * quads)
+                out[(*n_chunks)++] =
+                    (struct sorted_chunk){(uint16_t)i, (uint8_t)quads,
+                                          (uint8_t)(c < full ? 0 : (CHUNK - g[i].n % CHUNK) % 4)};
+        }
+    return at;
+}
+
+/* Where column number n of a group is. */
+static int32_t place_of(const struct sorted_group *g, int32_t n)
+{
+    int32_t full = g->n / CHUNK * CHUNK;
+    return n < full ? g->at + n : g->rest_at + n - full;
+}
+
+void sorted_make_plan(const struct sorted_shape *s, const uint16_t *index, void *plan)
+{
+    struct sorted_group g[SORTED_GROUPS];
+    int32_t *n_chunks = plan, *order = n_chunks + SORTED_HEAD / sizeof(int32_t), places = 0;
+    struct sorted_chunk *chunk = (struct sorted_chunk *)(void *)(order + sorted_places(s) + CHUNK);
+    assert(s->groups <= SORTED_GROUPS);
+    for (int i = 0; i < s->n_slices; i++) {
+        int32_t k0 = i ? s->slice_end[i - 1] : 0;
+        memset(g, 0, sizeof *g * (size_t)s->groups);
+        for (int32_t k = k0; k < s->slice_end[i]; k++)
+            g[index[k]].n++;
+        places = place_chunks(g, s->groups, places, chunk, &n_chunks[i]);
+        chunk += n_chunks[i];
+        for (int32_t k = k0; k < s->slice_end[i]; k++) {
+            struct sorted_group *own = &g[index[k]];
+            order[place_of(own, own->seen++)] = k;
+        }
+        for (int32_t j = 0; j < s->groups; j++)
+            for (int32_t n = g[j].n; n % 4; n++) /* behind the shorter chunk's columns */
+                order[g[j].rest_at + n % CHUNK] = order[g[j].rest_at];
+    }
+    n_chunks[N_SLICES] = places;
+}
+
+static void put(uint8_t *codes, int bits, size_t quad, size_t e, int col, int q)
+{
+    if (bits == 8)
+        codes[quad * 4 * PANEL + (size_t)col * 4 + e] = (uint8_t)q;
+    else
+        codes[quad * 2 * PANEL + (size_t)(col % 16) * 4 + e] |= (uint8_t)((q & 15) << col / 16 * 4);
+}
+
+static const struct sorted_chunk *all_chunks(const struct sorted_shape *s, const void *plan,
+                                             int32_t *n)
+{
+    *n = 0;
+    for (int i = 0; i < s->n_slices; i++)
+        *n += ((const int32_t *)plan)[i];
+    return sorted_chunks_of(s, plan);
+}
+
+void sorted_put_column(const struct sorted_shape *s, const void *plan, int bits, int col,
+                       const int8_t *row, char *panel)
+{
+    int32_t n;
+    const struct sorted_chunk *chunk = all_chunks(s, plan, &n), *end = chunk + n;
+    const int32_t *order = sorted_order(plan);
+    const int8_t *zeros = (const int8_t *)panel + sorted_zeros_at(s) + col;
+    uint8_t *codes = (uint8_t *)panel + sorted_codes_at(s);
+    for (size_t quad = 0; chunk < end; chunk++) {
+        for (int e = 0; e < 4 * chunk->quads; e++) {
+            bool pad = e >= 4 * chunk->quads - chunk->pads;
+            put(codes, bits, quad + (size_t)e / 4, (size_t)e % 4, col,
+                pad ? zeros[(size_t)chunk->group * PANEL] : row[order[e]]);
+        }
+        quad += chunk->quads;
+        order += 4 * chunk->quads;
+    }
+}
+
+void sorted_expand(const struct sorted_shape *s, const void *plan, int bits, const char *panel,
+                   int col, float *out)
+{
+    int32_t n;
+    const struct sorted_chunk *chunk = all_chunks(s, plan, &n), *end = chunk + n;
+    const int32_t *order = sorted_order(plan);
+    const char *codes = panel + sorted_codes_at(s);
+    for (; chunk < end; chunk++) {
+        size_t at = (size_t)chunk->group * PANEL + (size_t)col;
+        float scale = ((const float *)(const void *)panel)[at];
+        int zero = ((const int8_t *)panel + sorted_zeros_at(s))[at];
+        for (int e = 0; e < 4 * chunk->quads - chunk->pads; e++)
+            out[order[e]] =
+                scale * (float)(sorted_element(bits, codes, (size_t)e / 4, e % 4, col) - zero);
+        codes += (size_t)chunk->quads * PANEL / 2 * (size_t)bits;
+        order += 4 * chunk->quads;
+    }
+}
