@@ -278,8 +278,9 @@ int main(int argc, char **argv)
         printf(
             "%s\nmemory read %.1f GB/s, fp32 FMA %.0f GFLOP/s, int8 %.0f GOP/s (best of several)\n",
             info.device, b.top.read_gbs, b.top.fma_gflops, b.top.int8_gops);
-    const enum dtype types[] = {DT_Q8_0, DT_Q4_0,   DT_Q4_K,        DT_Q6_K, DT_Q5_K, DT_Q2_K,
-                                DT_Q3_K, DT_IQ4_XS, DT_INT4_SORTED, DT_BF16, DT_F16,  DT_F32};
+    const enum dtype types[] = {DT_Q8_0, DT_Q4_0, DT_Q4_K,   DT_Q6_K,  DT_Q5_K,
+                                DT_Q2_K, DT_Q3_K, DT_IQ4_XS, DT_MXFP4, DT_INT4_SORTED,
+                                DT_BF16, DT_F16,  DT_F32};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bench_linear(&b, 1, 8192, 2048, types[i]);
         if (b.patterns)
