@@ -43,7 +43,7 @@ FORMS = {"bf16": ("float", "bf16", 16), "q8_0": ("quant", 8, 8.5), "q4_k": ("qua
 @dataclasses.dataclass
 class Launch:
     """hot: [(opcode, another or "", how often a warp does it)]: the innermost loop with the most of the opcode and none of the
-    other; no loops: once through the kernel.  per_sm: blocks that fit, by shared memory."""
+    other; "instructions": so many; no loops: once through the kernel.  per_sm: blocks that fit, by shared memory."""
     kernel: str
     warps: float
     bytes: float = 0
@@ -278,7 +278,8 @@ def other_rows():
             one("topk chunks", Launch("topk_chunk_kernel", T * ceil(V, 4096) * 8, 4 * T * V, (("STS", "", 15 * 16 + 96),), per_sm=6)),
             one("topk join", Launch("topk_join_kernel", T * 8, T * ceil(V, 4096) * 32 * 8, (("STS", "", 5 * 96),), per_sm=6)),
             one("sums of ranks", over("reduce_tree_kernel", T, D, moved=12)),
-            one("draw", Launch("sample_kernel", T, T * 600, (("DADD", "", 64 * 19),), waits=0, per_block=1)),
+            one("draw", Launch("sample_kernel", T, T * 600, (("DADD", "", (2 + 3 * 4) * 19),
+                                                      ("instructions", "", 3 * 64 * 10)), per_block=1)),
             one("attention, head of 256", attention(256, 16, 4, 64, 1024)[0]),
             one("attention, head of 256, f16", attention(256, 16, 4, 64, 1024, t="true")[0])]
     for t in ("false", "true"):
@@ -360,6 +361,9 @@ def warp_instructions(kernel, launch):
             d = int(launch.kernel.split(",")[1])
             copying, computing = predict.attention_cycles(kernel, d)
             return n * (copying + computing) / predict.LONE_WARP, 0
+        if op == "instructions":
+            total += n
+            continue
         head, body = kernel.hot_loop(op, without)
         a_turn, found = kernel.through(head, body, op.rstrip("*"))
         total += n / found * a_turn
