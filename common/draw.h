@@ -132,11 +132,12 @@ struct draw_candidates {
     const int32_t *id;  /* [n] */
     bool complete;      /* n is the whole vocabulary */
     struct draw_sums sums;
+    const double *weight; /* [n] draw_weight of each, or NULL: made where it is needed */
 };
 
 NUMBER_FN double draw_weight(const struct draw_candidates *c, int32_t i, double inv_t)
 {
-    return draw_exp(((double)c->logit[i] - (double)c->sums.max) * inv_t);
+    return c->weight ? c->weight[i] : draw_exp(((double)c->logit[i] - (double)c->sums.max) * inv_t);
 }
 
 /* First of the order whose running sum exceeds target; -1 when none of the first n does. */
@@ -222,20 +223,24 @@ NUMBER_FN size_t draw_words(const struct draw_shape *s)
     return (size_t)s->n_rows * (2 * (size_t)s->k + 3 * (size_t)s->n_slices);
 }
 
+/* Slice i of all ranks' slices, in the order of the vocabulary. */
+NUMBER_FN struct draw_sums draw_row_part(const struct draw_shape *s, const void *top, int32_t row,
+                                         int32_t i)
+{
+    const float *stat = (const float *)top + (size_t)(i / s->n_slices) * draw_words(s) +
+                        2 * (size_t)s->n_rows * (size_t)s->k +
+                        3 * ((size_t)row * (size_t)s->n_slices + (size_t)(i % s->n_slices));
+    struct draw_sums part = {stat[0], (double)stat[1], (double)stat[2]};
+    return part;
+}
+
 NUMBER_FN struct draw_sums draw_row_sums(const struct draw_shape *s, const void *top, int32_t row,
                                          float inv_temperature)
 {
     struct draw_tree tree;
     tree.n_parts = 0;
-    for (int32_t w = 0; w < s->n_ranks; w++) {
-        const float *stat = (const float *)top + (size_t)w * draw_words(s) +
-                            2 * (size_t)s->n_rows * (size_t)s->k +
-                            3 * (size_t)row * (size_t)s->n_slices;
-        for (int32_t i = 0; i < s->n_slices; i++) {
-            struct draw_sums part = {stat[3 * i], (double)stat[3 * i + 1], (double)stat[3 * i + 2]};
-            draw_tree_add(&tree, part, (double)inv_temperature);
-        }
-    }
+    for (int32_t i = 0; i < s->n_ranks * s->n_slices; i++)
+        draw_tree_add(&tree, draw_row_part(s, top, row, i), (double)inv_temperature);
     return draw_tree_end(&tree, (double)inv_temperature);
 }
 
@@ -282,6 +287,7 @@ NUMBER_FN struct draw_candidates draw_row_candidates(const struct draw_shape *s,
     c.id = id;
     c.complete = c.n == s->vocab;
     c.sums = sums;
+    c.weight = NULL;
     return c;
 }
 

@@ -335,17 +335,130 @@ extern "C" enum status cuda_topk(struct backend *be, const struct vocab_part *pa
     return ST_OK;
 }
 
-/* grid R, one lane of a warp draws: a chain of up to 64 weights in double, bound by latency */
+enum { SAMPLE_SMEM_MOST = 40 * 1024 }; /* bytes, beside 2 KiB */
+
+/* The draw of a row by a warp, with the bits of draw_row_token (common/draw.h): only what is alone there
+ * is spread over the lanes. */
+
+/* draw_row_sums: a level of the tree at a time.  part [slices of all ranks], shared memory. */
+DEVICE struct draw_sums join_parts(const struct draw_shape &s, const void *top, int32_t row,
+                                   float inv_t, struct draw_sums *part)
+{
+    const int32_t n = s.n_ranks * s.n_slices;
+    for (int32_t i = lane_id(); i < n; i += 32)
+        part[i] = draw_row_part(&s, top, row, i);
+    sync_warp(); /* parts are written */
+    for (int32_t apart = 1; apart < n; apart *= 2) {
+        for (int32_t i = 2 * apart * lane_id(); i + apart < n; i += 64 * apart)
+            part[i] = draw_join(part[i], part[i + apart], (double)inv_t);
+        sync_warp(); /* a level is joined */
+    }
+    return part[0];
+}
+
+/* draw_merge of one rank's list, which is sorted; returns how many it has. */
+DEVICE int32_t copy_list(const struct draw_shape &s, const float *from, const int32_t *from_id,
+                         float *logit, int32_t *id)
+{
+    int32_t n = 0;
+    for (int32_t i = lane_id(); i < s.k; i += 32) {
+        logit[i] = from[i];
+        id[i] = from_id[i];
+        n += from_id[i] >= 0;
+    }
+    for (int apart = 16; apart > 0; apart /= 2)
+        n += shfl_xor(n, apart);
+    return n;
+}
+
+/* draw_merge: of `wide` lanes each looks at every wide-th rank's list; groups of wide lanes do the same.
+ * at [n_ranks], logit and id [k], shared memory. */
+DEVICE int32_t merge_lists(const struct draw_shape &s, const float *from, const int32_t *from_id,
+                           uint8_t *at, float *logit, int32_t *id)
+{
+    const size_t stride = draw_words(&s);
+    int wide = 2;
+    while (wide < 32 && wide < s.n_ranks)
+        wide *= 2;
+    for (int32_t w = lane_id(); w < s.n_ranks; w += 32)
+        at[w] = 0;
+    sync_warp(); /* the lists' begins are written */
+    int32_t n = 0;
+    for (; n < s.k; n++) {
+        int32_t best = -1, best_id = -1;
+        float most = 0.0f;
+        for (int32_t w = lane_id() % wide; w < s.n_ranks; w += wide) {
+            const size_t i = (size_t)w * stride + at[w];
+            if (at[w] >= s.k || from_id[i] < 0 || (best >= 0 && !(from[i] > most)))
+                continue;
+            best = w;
+            best_id = from_id[i];
+            most = from[i];
+        }
+        for (int apart = wide / 2; apart > 0; apart /= 2) { /* of equal ones the lower rank's */
+            const int32_t w = shfl_xor(best, apart), other_id = shfl_xor(best_id, apart);
+            const float v = shfl_xor(most, apart);
+            if (w >= 0 && (best < 0 || v > most || (v == most && w < best))) {
+                best = w;
+                best_id = other_id;
+                most = v;
+            }
+        }
+        if (best < 0)
+            break;   /* for all lanes */
+        sync_warp(); /* at has been read */
+        if (lane_id() == 0) {
+            logit[n] = most;
+            id[n] = best_id;
+            at[best]++;
+        }
+        sync_warp(); /* at is written */
+    }
+    return n;
+}
+
+/* grid R, a warp draws: exponentials of 64 weights and of the joins in double side by side, then lane 0
+ * adds the weights in a chain; bound by latency.  Shared memory: 24 bytes a slice of all ranks. */
 KERNEL(32)
 sample_kernel(struct draw_shape shape, const void *top, const int32_t *row, int32_t row_stride,
               int32_t *id, int32_t id_stride)
 {
+    DYN_SMEM(struct draw_sums, part);
+    SHARED(uint8_t, at, [DRAW_MAX_RANKS]);
+    SHARED(float, logit, [DRAW_MAX_K]);
+    SHARED(int32_t, ids, [DRAW_MAX_K]);
+    SHARED(double, weight, [DRAW_MAX_K]);
     pdl_wait();
+    const int32_t r = (int32_t)blockIdx.x;
     struct draw_row how;
-    if (threadIdx.x != 0)
-        return;
-    memcpy(&how, row + (int64_t)blockIdx.x * row_stride, sizeof how);
-    id[(int64_t)blockIdx.x * id_stride] = draw_row_token(&shape, top, (int32_t)blockIdx.x, &how);
+    memcpy(&how, row + (int64_t)r * row_stride, sizeof how);
+    const float inv_t = draw_inv_temperature(how.rule.temperature);
+    int32_t token = -1;
+    struct draw_candidates c = {};
+    if (how.on_device)
+        c.sums = join_parts(shape, top, r, inv_t, part);
+    if (how.on_device && draw_finite(&c.sums)) { /* for all lanes */
+        const float *from = (const float *)top + (size_t)r * (size_t)shape.k;
+        const int32_t *from_id =
+            (const int32_t *)top + ((size_t)shape.n_rows + (size_t)r) * (size_t)shape.k;
+        c.n = shape.n_ranks == 1 ? copy_list(shape, from, from_id, logit, ids)
+                                 : merge_lists(shape, from, from_id, at, logit, ids);
+        sync_warp(); /* logit and ids are written */
+        c.logit = logit;
+        c.id = ids;
+        c.complete = c.n == shape.vocab;
+        for (int32_t i = lane_id(); i < c.n; i += 32)
+            weight[i] = draw_weight(&c, i, (double)inv_t);
+        sync_warp(); /* weights are written */
+        c.weight = weight;
+        if (lane_id() == 0) {
+            const uint64_t seed = (uint64_t)how.seed_hi << 32 | how.seed_lo;
+            const int32_t i = draw_pick(&how.rule, &c, rng_uniform(seed, how.position));
+            token = i < 0 ? -1 : ids[i];
+        }
+    }
+    if (lane_id() == 0)
+        id[(int64_t)r * id_stride] = token;
 }
 
 extern "C" enum status cuda_sample(struct backend *be, const struct draw_shape *shape,
@@ -356,7 +469,11 @@ extern "C" enum status cuda_sample(struct backend *be, const struct draw_shape *
     assert(row.rows == shape->n_rows && row.cols == DRAW_ROW_WORDS && id.rows == shape->n_rows);
     if (shape->n_rows == 0)
         return ST_OK;
-    return LAUNCH_DEPENDENT(be, sample_kernel, (unsigned)shape->n_rows, 32, 0, *shape,
+    size_t smem = (size_t)shape->n_ranks * (size_t)shape->n_slices * sizeof(struct draw_sums);
+    if (shape->n_ranks > DRAW_MAX_RANKS || smem > SAMPLE_SMEM_MOST)
+        FAIL(ST_UNSUPPORTED, "a draw over %d ranks of %d slices: the CUDA backend has room for %d",
+             shape->n_ranks, shape->n_slices, (int)(SAMPLE_SMEM_MOST / sizeof(struct draw_sums)));
+    return LAUNCH_DEPENDENT(be, sample_kernel, (unsigned)shape->n_rows, 32, smem, *shape,
                             view_i32(top), view_i32(row), row.stride, view_i32(id), id.stride);
 }
 

@@ -1,7 +1,9 @@
 /* Not a test: whole steps of Llama-3.2-1B and 3.1-8B in bf16 on GPU 0, layers and head, without
  * sampling:
- *   bench_gpu [--json FILE] [--tiny]
- * --tiny: a small shape, for the emulator: shows that it runs, its times mean nothing.
+ *   bench_gpu [--json FILE] [--tiny] [--rows [--predicted FILE]]
+ *   bench_gpu --list
+ * --rows: in place of the models the ops of bench_rows.c, beside the times that predicted_rows.txt has
+ * for them; --list: their names, bytes and operations, without a GPU.  --tiny: a small shape, for the emulator: shows that it runs, its times mean nothing.
  *
  * The device's own ceilings come from the same run: read and copy of 1 GiB, and an 8192^3 product
  * through cuBLASLt ("fast" linear, its packing of x included).  A step's floor is the greater of
@@ -13,6 +15,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda_backend.h"
+#include "gpu/bench_rows.h"
 #include "gpu/bench_shapes.h"
 #include "gpu/gpu_step.h"
 #include "gpu/random_weights.h"
@@ -337,10 +340,21 @@ static bool measure_ceilings(struct bench *b)
     return fast;
 }
 
+static void bench_ops(struct bench *b, const char *predicted)
+{
+    struct bench_rows_config cfg = {
+        .tiny = b->tiny, .copy_gbs = b->copy_gbs, .predicted = predicted, .json = b->json};
+    struct backend_config strict = {.numerics = NUMERICS_STRICT};
+    must(backend_open(&b->be, "cuda", &strict));
+    must(bench_rows(b->be, &cfg));
+    backend_ops_of(b->be)->close(b->be);
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.sep = "", .samples = SAMPLES, .warm_ups = WARM_UPS};
-    const char *path = NULL;
+    const char *path = NULL, *predicted = NULL;
+    bool rows = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--tiny") == 0) {
             b.tiny = true;
@@ -348,8 +362,16 @@ int main(int argc, char **argv)
             b.warm_ups = 0;
         } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
             path = argv[++i];
+        } else if (strcmp(argv[i], "--predicted") == 0 && i + 1 < argc) {
+            predicted = argv[++i];
+        } else if (strcmp(argv[i], "--rows") == 0) {
+            rows = true;
+        } else if (strcmp(argv[i], "--list") == 0) {
+            bench_rows_list();
+            return 0;
         } else {
-            fprintf(stderr, "usage: bench_gpu [--json FILE] [--tiny]\n");
+            fprintf(stderr, "usage: bench_gpu [--json FILE] [--tiny] [--rows [--predicted FILE]] | "
+                            "--list\n");
             return 2;
         }
     }
@@ -359,8 +381,11 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     bool fast = measure_ceilings(&b);
-    bench_numerics(&b, NUMERICS_STRICT);
-    if (fast)
+    if (rows)
+        bench_ops(&b, predicted);
+    else
+        bench_numerics(&b, NUMERICS_STRICT);
+    if (fast && !rows)
         bench_numerics(&b, NUMERICS_FAST);
     if (b.json) {
         fprintf(b.json, "\n]}\n");

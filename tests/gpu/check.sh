@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that can be checked on one GPU, in less than ten minutes: builds for that GPU, compares every op
+# Everything that can be checked on one GPU, in nine minutes: builds for that GPU, compares every op
 # and whole models with their references, measures, runs compute-sanitizer, prints one table.  Needs a compiler,
 # CMake, the CUDA toolkit and cJSON, or a bundle with programs (then the driver only); no network, no MPI, no
 # Criterion.
@@ -17,20 +17,23 @@ usage: tests/gpu/check.sh [option...]
   --no-bench        no benchmark and no peer
   --json FILE       results and figures
   --logs DIR        full output of each part (default: a temporary folder)
-  --budget SECONDS  for all rows together (default: 600; none with --emulated, where rows count cases and not time);
-                    rows that do not fit are reported as not run
-  --bundle DIR      writes what a GPU machine needs to a new folder and ends; there: DIR/tests/gpu/check.sh
+  --budget SECONDS  for all rows together (default: 540; none with --emulated, where rows count cases and not time);
+                    a row whose limit does not fit into what is left is reported as not run
+  --plan            the rows in their order, their limits in seconds, and which of them the budget has room for when each
+                    takes all of its limit; runs nothing
+  --bundle DIR      writes what a GPU machine needs to a new folder, at most 64 MiB, and ends; there: DIR/tests/gpu/check.sh
   --prebuilt        with --bundle: also the programs, for compute capability 8.0, 9.0 and 10.0 and as PTX for
                     others, so that the machine needs no compiler (this one needs the CUDA toolkit)
 END
 }
 
-emulated='' bin='' build='' stories='' cjson='' bench=1 json='' logs='' bundle='' prebuilt='' budget=''
+emulated='' bin='' build='' stories='' cjson='' bench=1 json='' logs='' bundle='' prebuilt='' budget='' plan=''
 while [ $# -gt 0 ]; do
   case $1 in
   --emulated) emulated=_emulated ;;
   --no-bench) bench='' ;;
   --prebuilt) prebuilt=1 ;;
+  --plan) plan=1 ;;
   --bin | --build | --stories | --cjson | --json | --logs | --bundle | --budget)
     [ $# -gt 1 ] || { usage >&2; exit 2; }
     printf -v "${1#--}" %s "$2"
@@ -44,8 +47,28 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-[ -n "$budget$emulated" ] || budget=600
+[ -n "$budget$emulated" ] || budget=540
 case $budget in *[!0-9]*) usage >&2; exit 2 ;; esac
+# Rows and their limits in seconds, the most important first: they begin in this order.
+limits='rank 60, ops 120, same-bytes 150, golden 90, bench 100, bench-rows 60, ranks 90, stories 90, bench-linear 90,
+mpi 120, peer-itself 60, peer 120, memcheck 90, racecheck 90, synccheck 90, nccl 60'
+build_limit=400
+limit_of() { grep -oE "(^|[ ,])$1 [0-9]+" <<<"$limits" | grep -oE '[0-9]+$'; }
+show_plan() {
+  local name seconds at=0
+  tr '\n' ' ' <<<"$limits" | tr ',' '\n' | while read -r name seconds || [ -n "$name" ]; do
+    if [ -z "$budget" ] || [ $((at + seconds)) -le "$budget" ]; then
+      at=$((at + seconds))
+      printf '%-14s %4d s  fits\n' "$name" "$seconds"
+    else
+      printf '%-14s %4d s  only if rows before it take less\n' "$name" "$seconds"
+    fi
+  done
+}
+if [ -n "$plan" ]; then
+  show_plan
+  exit
+fi
 [ -z "$prebuilt" ] || [ -n "$bundle" ] || { usage >&2; exit 2; }
 if [ -n "$prebuilt" ]; then build=${build:-$root/build/gpu-prebuilt}; else build=${build:-$root/build/gpu-check}; fi
 for d in /usr/local/nvidia/bin "${CUDA_HOME:-/usr/local/cuda}/bin"; do
@@ -100,7 +123,7 @@ make_programs() {
 
 # Sources, models and cJSON: what --cjson and --stories default to on the other machine.
 make_bundle() {
-  local to header library model name named
+  local to header library model name named bytes
   to=$(realpath -m "$1")
   [ ! -e "$to" ] || { echo "check.sh: $to exists" >&2; exit 1; }
   header=$(echo '#include <cjson/cJSON.h>' | ${CC:-cc} -M -x c - | grep -o '/[^ ]*cJSON\.h' | head -n 1)
@@ -132,8 +155,14 @@ make_bundle() {
     fi
   done
   chmod -R u+w "$to"
+  find "$to" -name __pycache__ -prune -exec rm -r {} +
   [ -z "$prebuilt" ] || make_programs "$to/gpu-data/bin"
-  du -sh "$to"
+  bytes=$(find "$to" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+  if [ "$bytes" -gt $((64 << 20)) ]; then
+    echo "check.sh: the bundle has $bytes bytes, more than 64 MiB" >&2
+    exit 1
+  fi
+  echo "$to: $bytes bytes"
 }
 if [ -n "$bundle" ]; then
   make_bundle "$bundle"
@@ -144,15 +173,20 @@ fi
 mkdir -p "$logs"
 names=() verdicts=() passes=() fails=() skips=() seconds=() notes=()
 
-# Is there time for a row?  limit: what it gets of the WANTED seconds, which are for a GPU.
+# Is there time for all of a row's limit?  Sets limit, which is for a GPU.  Without the build nothing runs: it takes what
+# is left.
 fits() {
-  local name=$1 wanted=$2 left
+  local name=$1 left
   limit=infinity
   [ -n "$budget" ] || return 0
   left=$((budget - SECONDS))
-  limit=$((left < wanted ? left : wanted))
-  if [ "$left" -lt 5 ]; then
-    row "$name" 'not run' 0 0 1 0 "the $budget s for all rows are used up"
+  if [ "$name" = build ]; then
+    limit=$((left < build_limit ? left : build_limit))
+  else
+    limit=$(limit_of "$name")
+  fi
+  if [ "$left" -lt "$limit" ] || [ "$left" -lt 5 ]; then
+    row "$name" 'not run' 0 0 1 0 "its $limit s do not fit: $((left > 0 ? left : 0)) of $budget s are left"
     return 1
   fi
 }
@@ -164,11 +198,11 @@ row() {
 }
 skip_row() { row "$1" skipped 0 0 1 0 "$2"; }
 
-# suite NAME SECONDS COMMAND...: a program that writes TAP.  One that dies counts as a failure.
+# suite NAME COMMAND...: a program that writes TAP.  One that dies counts as a failure.
 suite() {
   local name=$1 log=$logs/$1.log start=$SECONDS rc=0 pass fail skip note='' limit verdict=passed
-  fits "$1" "$2" || return 0
-  shift 2
+  fits "$1" || return 0
+  shift
   timeout -k 10 "$limit" "$@" >"$log" 2>&1 || rc=$?
   skip=$(grep -cE '^ok .*# SKIP' "$log" || true)
   pass=$(($(grep -cE '^ok ' "$log" || true) - skip))
@@ -191,11 +225,11 @@ status_text() {
   if [ "$1" = 124 ] || [ "$1" = 137 ]; then echo "status $1, its time was up"; else echo "status $1"; fi
 }
 
-# step NAME SECONDS COMMAND...: one case; its status decides.  COMMAND may be a function of this file.
+# step NAME COMMAND...: one case; its status decides.  COMMAND may be a function of this file.
 step() {
   local name=$1 log=$logs/$1.log start=$SECONDS rc=0 limit
-  fits "$1" "$2" || return 1
-  shift 2
+  fits "$1" || return 1
+  shift
   if [ "$(type -t "$1")" = function ]; then
     within "$limit" "$@" >"$log" 2>&1 || rc=$?
   else
@@ -237,7 +271,7 @@ sanitize() {
     skip_row "$tool" "no compute-sanitizer"
     return
   fi
-  fits "$tool" 90 || return 0
+  fits "$tool" || return 0
   timeout -k 10 "$limit" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$log" 2>&1 || rc=$?
   refused=$(grep -iE -m 1 'device not supported|failed to initialize|not supported on' "$log" || true)
   if [ "$rc" = 0 ]; then
@@ -275,7 +309,7 @@ if [ -z "$emulated" ] && [ -x "$root/gpu-data/bin/gpu_model" ]; then ready=$root
 if [ -z "$bin" ]; then
   lacks=$(lacking | paste -sd, | sed 's/,/, /g')
   if [ -z "$lacks" ]; then
-    if step build 400 configure_and_build "$arch"; then bin=$build/bin; else tail -n 30 "$logs/build.log" || true; fi
+    if step build configure_and_build "$arch"; then bin=$build/bin; else tail -n 30 "$logs/build.log" || true; fi
   elif [ -z "$ready" ]; then
     echo "check.sh: this machine lacks $lacks; a bundle made with --prebuilt needs none of that" >&2
     exit 1
@@ -299,28 +333,41 @@ mpi_row() {
     return
   fi
   if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then flags=(--allow-run-as-root --oversubscribe); fi
-  suite mpi 120 mpirun "${flags[@]}" -np 2 "$model" "${models[@]}" --ranks mpi
+  suite mpi mpirun "${flags[@]}" -np 2 "$model" "${models[@]}" --ranks mpi
 }
 
-suite ops 120 "$ops" "${few[@]}"
-suite same-bytes 150 "$model" "${models[@]}" --only same "${few[@]}"
-suite rank 60 "$bin/gpu_rank$emulated" "${models[@]:0:2}" "${few[@]}"
-suite ranks 90 "$model" "${models[@]}" --only ranks
-mpi_row
-suite golden 90 "$model" "${models[@]}" --only golden "${few[@]}"
-suite stories 90 "$model" "${models[@]}" --only stories "${few[@]}"
+suite rank "$bin/gpu_rank$emulated" "${models[@]:0:2}" "${few[@]}"
+suite ops "$ops" "${few[@]}"
+suite same-bytes "$model" "${models[@]}" --only same "${few[@]}"
+suite golden "$model" "${models[@]}" --only golden "${few[@]}"
 
-figures=''
+figures='' rows_figures='' tiny=()
+[ -z "$emulated" ] || tiny=(--tiny)
 if [ -z "$bench" ]; then
   skip_row bench "--no-bench"
+  skip_row bench-rows "--no-bench"
 else
-  tiny=()
-  [ -z "$emulated" ] || tiny=(--tiny)
-  if step bench 150 "$bin/bench_gpu$emulated" "${tiny[@]}" --json "$logs/bench.json"; then
+  if step bench "$bin/bench_gpu$emulated" "${tiny[@]}" --json "$logs/bench.json"; then
     figures=$logs/bench.json
     if [ -z "$emulated" ]; then cat "$logs/bench.log"; fi
   fi
+  if step bench-rows "$bin/bench_gpu$emulated" "${tiny[@]}" --rows --predicted "$root/tests/gpu/predicted_rows.txt" \
+    --json "$logs/bench-rows.json"; then
+    rows_figures=$logs/bench-rows.json
+    if [ -z "$emulated" ]; then cat "$logs/bench-rows.log"; fi
+  fi
 fi
+
+suite ranks "$model" "${models[@]}" --only ranks
+suite stories "$model" "${models[@]}" --only stories "${few[@]}"
+if [ -z "$bench" ]; then
+  skip_row bench-linear "--no-bench"
+else
+  if step bench-linear "$bin/bench_linear$emulated" "${tiny[@]}" && [ -z "$emulated" ]; then
+    cat "$logs/bench-linear.log"
+  fi
+fi
+mpi_row
 
 peer=''
 if [ -z "$bench" ]; then
@@ -329,25 +376,17 @@ elif [ -n "$emulated" ]; then
   skip_row peer "the peer needs a GPU"
 elif ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$logs/torch.log"; then
   skip_row peer "no torch with CUDA: $(tail -n 1 "$logs/torch.log")"
-elif step peer-itself 60 python3 "$root/tests/gpu/peer_torch.py" --tiny &&
-  step peer 120 python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
+elif step peer-itself python3 "$root/tests/gpu/peer_torch.py" --tiny &&
+  step peer python3 "$root/tests/gpu/peer_torch.py" --json "$logs/peer.json"; then
   peer=$logs/peer.json
   cat "$logs/peer.log"
-fi
-
-if [ -z "$bench" ]; then
-  skip_row bench-linear "--no-bench"
-else
-  if step bench-linear 90 "$bin/bench_linear$emulated" "${tiny[@]}" && [ -z "$emulated" ]; then
-    cat "$logs/bench-linear.log"
-  fi
 fi
 
 for tool in memcheck racecheck synccheck; do
   sanitize "$tool" "$model" "${models[@]}" --only golden --few
 done
 # Through sockets on this host: milliseconds a sum.
-suite nccl 60 env NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2 "$model" "${models[@]}" \
+suite nccl env NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2 "$model" "${models[@]}" \
   --only nccl
 
 quote() { printf '"%s"' "$(printf %s "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
@@ -360,7 +399,8 @@ write_json() {
       "${seconds[i]}" "$(quote "${notes[i]}")"
     sep=,
   done
-  printf '\n], "bench": %s, "peer": %s}\n' "$([ -n "$figures" ] && cat "$figures" || echo null)" \
+  printf '\n], "bench": %s, "bench_rows": %s, "peer": %s}\n' "$([ -n "$figures" ] && cat "$figures" || echo null)" \
+    "$([ -n "$rows_figures" ] && cat "$rows_figures" || echo null)" \
     "$([ -n "$peer" ] && cat "$peer" || echo null)"
 }
 [ -z "$json" ] || write_json >"$json"

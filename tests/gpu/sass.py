@@ -92,6 +92,48 @@ class Kernel:
             return 0
         return distance(through, through) if head == through else distance(head, through) + distance(through, head)
 
+    def way(self, start, goal, within=None, closed=None):
+        """The fewest instructions from the begin of block `start` to that of `goal`, through `within` and not through block
+        `closed`; None: there is no way."""
+        seen, heap = set(), [(0, start)]
+        while heap:
+            d, b = heapq.heappop(heap)
+            if b == goal:
+                return d
+            if b in seen:
+                continue
+            seen.add(b)
+            for n in self.follow[b]:
+                if n != closed and (within is None or n in within):
+                    heapq.heappush(heap, (d + len(self.blocks[b]), n))
+        return None
+
+    def through(self, head, body, op):
+        """(instructions, op's) of a turn from `head` through blocks of `body` that have op, in the code's order: of several
+        that exclude each other the first; then by the fewest instructions to a block that leads back, or ends."""
+        body, at, total = set(body), head, 0
+        found = self.count(head, op)
+        for b in sorted(i for i in body if i != head and self.count(i, op)):
+            d = self.way(at, b, body, head)
+            if d is not None:
+                at, total, found = b, total + d, found + self.count(b, op)
+        ends = [(self.way(at, i, body, head), i) for i in body
+                if head in self.follow[i] or any(o.split(".")[0] == "EXIT" for o in self.blocks[i][-1:])]
+        rest = [d + len(self.blocks[i]) for d, i in ends if d is not None]
+        return total + min(rest, default=len(self.blocks[at])), found
+
+    def hot_loop(self, op, without=""):
+        """(head, blocks) of the innermost loop with the most of op and nothing of `without`.  "FFMA*": of FFMA, the loop whose
+        turn has the most, whatever is inside."""
+        any_depth, op = op.endswith("*"), op.rstrip("*")
+        def of(body, o):
+            return sum(self.count(i, o) for i in body)
+        loops = [(h, b) for h, b in self.loops() if of(b, op) and not (without and of(b, without))]
+        if not any_depth:
+            loops = [(h, b) for h, b in loops if not any(other < b for _, other in loops)]
+        assert loops, f"no loop with {op}"
+        return max(loops, key=lambda loop: (of(loop[1], op), -len(loop[1])))
+
     def chain(self, i):
         """Block i and those that follow it alone, one after the other."""
         out = [i]
@@ -133,19 +175,27 @@ def inputs_hash(root, command):
     return h.hexdigest()[:32]
 
 
+def command_of(source, arch):
+    return [NVCC, *FLAGS[:3], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-I", ".", "-cubin", f"backends/cuda/{source}"]
+
+
+def kept(source, arch="90a", root=ROOT):
+    """Where a file's machine code is kept, once it has been compiled."""
+    return ROOT / "build/sass" / f"{inputs_hash(root, command_of(source, arch))}.cubin"
+
+
+@functools.cache
 def kernels(source, arch="90a", root=ROOT):
     """{name: Kernel} of a .cu file of backends/cuda, below another root to compare.  What has been compiled is kept in
     build/sass: a minute for attention.cu."""
-    command = [NVCC, *FLAGS[:3], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-I", ".", "-cubin",
-               f"backends/cuda/{source}"]
-    kept = ROOT / "build/sass" / f"{inputs_hash(root, command)}.cubin"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+    command, cubin = command_of(source, arch), kept(source, arch, root)
+    if not cubin.exists():
+        cubin.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cubin.parent) as folder:
             r = subprocess.run([*command, "-o", f"{folder}/x"], cwd=root, capture_output=True, text=True)
             assert r.returncode == 0, r.stderr[-3000:]
-            os.replace(f"{folder}/x", kept)
-    return of_cubin(kept)
+            os.replace(f"{folder}/x", cubin)
+    return of_cubin(cubin)
 
 
 def of_cubin(cubin):

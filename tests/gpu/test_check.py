@@ -18,7 +18,7 @@ MODELS = ["--models", str(ROOT / "tests/golden/models")]
 PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", "golden", "--few"], "bench_linear": [],
             "bench_gpu": []}
 NO_GPU = ("no CUDA driver on this machine", "no CUDA device on this machine")
-TOOLS = ("bash env timeout grep sed head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
+TOOLS = ("bash env timeout grep sed find awk head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
          "du sleep strip uname").split()
 
 
@@ -107,7 +107,7 @@ def every_row_says_that_there_is_no_driver():
     r = bare.check("--bin", BIN, "--json", out)
     assert r.returncode == 1, r.stdout
     rows = {s["name"]: s for s in json.loads(out.read_text())["suites"]}
-    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-linear"):
+    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-rows", "bench-linear"):
         if name == "stories" and rows[name]["verdict"] == "skipped":
             continue
         assert rows[name]["verdict"] == "FAILED", rows[name]
@@ -143,9 +143,44 @@ def rows_that_do_not_fit_the_budget_are_not_run():
         r = run(ROOT / "tests/gpu/check.sh", "--emulated", "--bin", BIN, "--budget", "0", "--json", out)
         rows = {s["name"]: s for s in json.loads(out.read_text())["suites"]}
     assert r.returncode == 0, r.stdout
-    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-linear", "nccl"):
-        assert rows[name]["verdict"] == "not run" and "used up" in rows[name]["note"], rows[name]
+    for name in ("ops", "same-bytes", "rank", "ranks", "golden", "stories", "bench", "bench-rows", "bench-linear", "nccl"):
+        assert rows[name]["verdict"] == "not run" and "do not fit" in rows[name]["note"], rows[name]
 
+
+@tap.case
+def the_most_important_rows_come_first_and_fit():
+    """Of 540 seconds, if each row takes all of its limit."""
+    plan = run(ROOT / "tests/gpu/check.sh", "--plan")
+    assert plan.returncode == 0, plan.stdout
+    lines = [re.match(r"(\S+) +(\d+) s  (.+)", line).groups() for line in plan.stdout.splitlines()]
+    assert lines[0][0] == "rank" and len(lines) == 16, plan.stdout
+    assert [name for name, _, fate in lines if fate == "fits"] == ["rank", "ops", "same-bytes", "golden", "bench"], plan.stdout
+    assert 500 <= sum(int(s) for _, s, fate in lines if fate == "fits") <= 530, plan.stdout
+    assert "default: 540;" in run(ROOT / "tests/gpu/check.sh", "--nonsense").stdout
+    less = run(ROOT / "tests/gpu/check.sh", "--plan", "--budget", "100").stdout.splitlines()
+    assert less[0].endswith("fits") and less[1].startswith("ops") and less[1].endswith("only if rows before it take less"), less
+
+
+@tap.case
+def rows_run_in_the_plan_s_order_and_one_that_does_not_fit_is_named():
+    """With time for `rank` alone: no row begins that could be stopped by the budget."""
+    order = [line.split()[0] for line in run(ROOT / "tests/gpu/check.sh", "--plan").stdout.splitlines()]
+    with tempfile.TemporaryDirectory() as folder:
+        out, programs = pathlib.Path(folder) / "result.json", pathlib.Path(folder) / "bin"
+        programs.mkdir()
+        for name in PROGRAMS:
+            (programs / f"{name}_emulated").write_text("#!/bin/sh\necho 1..1; echo ok 1 - a case\n")
+            (programs / f"{name}_emulated").chmod(0o755)
+        r = run(ROOT / "tests/gpu/check.sh", "--emulated", "--bin", programs, "--budget", "90", "--json", out)
+        rows = json.loads(out.read_text())["suites"]
+    assert r.returncode == 0, r.stdout
+    ran = [row["name"] for row in rows]
+    assert [name for name in order if name in ran] == ran and ran[0] == "rank", (order, ran)
+    for row in rows:
+        if row["name"] in ("rank", "bench-rows", "nccl"):
+            assert row["verdict"] == "passed", row
+        elif row["name"] in ("ops", "same-bytes", "bench"):
+            assert row["verdict"] == "not run" and "do not fit" in row["note"] and "of 90 s are left" in row["note"], row
 
 @tap.case
 def the_benchmark_writes_every_row():
@@ -179,7 +214,7 @@ def a_bundle_is_whole_and_small():
             raise tap.Skip(r.stdout.strip())
         assert r.returncode == 0, r.stdout
         size = sum(f.stat().st_size for f in bundle.rglob("*") if f.is_file())
-        assert size < 30 << 20, size  # sources and models; programs may take as much again
+        assert size < 28 << 20, size  # sources and models: programs have the rest of 64 MiB
         golden, missing = bundle / "tests/golden", []
         sources = "".join((ROOT / "tests/gpu" / f"gpu_{part}.c").read_text() for part in ("model", "golden", "rank", "ranks"))
         models = set(re.findall(r'\{"([\w-]+)", DT_', sources)) | set(re.findall(r"%s/([a-z][\w-]+)\"", sources))
@@ -193,6 +228,30 @@ def a_bundle_is_whole_and_small():
         r = run("cmake", "-S", bundle, "-B", bundle / "build", "-DINGOT_CUDA_CHECK=ON", "-DINGOT_CUDA=OFF",
                 f"-DINGOT_CJSON_ROOT={bundle}/gpu-data/cjson")
         assert r.returncode == 0, r.stdout
+
+
+@tap.case
+def a_bundle_with_programs_has_at_most_64_mib():
+    """Stand-ins for what builds: five programs of 4 MiB, then of 12."""
+    if not shutil.which("cc"):
+        raise tap.Skip("no cc")
+    for size, good in ((4, True), (12, False)):
+        bare = Bare("cc", "truncate")
+        bare.add("nvcc", "#!/bin/sh\n")
+        bare.add("cmake", f"""#!/bin/bash
+[ "$1" = --build ] || exit 0
+mkdir -p "$2/bin"
+for p in {" ".join(PROGRAMS)}; do truncate -s {size}M "$2/bin/$p"; done
+""")
+        (bare.path / "strip").unlink(missing_ok=True)
+        bare.add("strip", '#!/bin/sh\ncp "$3" "$2"\n')
+        to = bare.path / "bundle"
+        r = bare.check("--bundle", to, "--prebuilt", "--build", bare.path / "built")
+        if "no cJSON" in r.stdout:
+            raise tap.Skip(r.stdout.strip())
+        assert (r.returncode == 0) == good, r.stdout
+        assert ("more than 64 MiB" in r.stdout) != good, r.stdout
+        assert (to / "gpu-data/bin/gpu_rank").exists() and (to / "tests/gpu/predicted_rows.txt").exists()
 
 
 if __name__ == "__main__":

@@ -280,6 +280,7 @@ const struct op_case op_cases[] = {
     SAMPLE(17, 64, 1000, 8, ),
     SAMPLE(16, 64, 50, 1, .n_slices = 8), /* the candidates are the vocabulary */
     SAMPLE(16, 64, 63, 3, .n_slices = 1),
+    SAMPLE(17, 9, 700, 37, .n_slices = 1, .variant = 1), /* more ranks than lanes */
     {.op = &op_take_tokens, .rows = 0, .n = 3},
     {.op = &op_take_tokens, .rows = 1, .n = 1},
     {.op = &op_take_tokens, .rows = 70, .n = 33},

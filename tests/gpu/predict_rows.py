@@ -1,0 +1,442 @@
+"""A time for every CUDA kernel of registers.txt, at shapes of published models: what bench_gpu --rows measures, and kernels
+that it leaves out.  Costs are those of predict.py, none was measured.
+
+    predict_rows.py            this tree's rows (needs nvcc and nvdisasm)
+    predict_rows.py --write    predicted_rows.txt anew
+
+A launch takes LAUNCH_US and READ_US, and the longest of
+  bytes    what it moves, at the copy's rate
+  mma      its products of 16-bit or 8-bit matrices: what the matrix units or the reads of shared memory take, and the
+           share of its instructions that does not overlap (predict.py's tiles)
+  issue    its instructions: of a hot loop, the fewest of a turn that passes the products or loads named here, times the
+           turns, and the fewest from the kernel's begin to the loop and from there to its end.  With k warps a scheduler,
+           as registers and blocks allow, an instruction takes k cycles, or LONE_WARP where k is less; what does not fit
+           at once comes as another wave.  A loop that uses in a turn what it loads in it takes L2_WAIT more, or L1_WAIT
+           (waits)
+A row of several launches is their sum: it begins when the one before has ended.
+
+NO_ROW has the kernels without a row, and why."""
+import argparse
+import collections
+import dataclasses
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import predict  # noqa: E402
+import sass  # noqa: E402
+from nvcc import ROOT, written  # noqa: E402
+
+TABLE = ROOT / "tests/gpu/predicted_rows.txt"
+COPY_GBS, L2_WAIT, L1_WAIT, SCHEDULERS = 4300.0, 270.0, 33.0, 4  # bytes read and written; cycles of a load
+MMA_STEP = {4: 1024, 2: 512}  # cycles of 64 columns of a tile of 32 mt x 32 mt: shared memory at 128 bytes a cycle
+QUANT_STEP = 400  # of 32 columns of quant_tiles' 64 x 64: 50 words a lane and warp from shared memory
+# Types of weights: kernels' family, their first argument, bits of a weight in device memory with its scales (of Q6_K as the
+# file has them).
+FORMS = {"bf16": ("float", "bf16", 16), "q8_0": ("quant", 8, 8.5), "q4_k": ("quant", 4, 4.5), "q6_k": ("quant", 6, 6.5625),
+         "mxfp4": ("quant", 4, 4.5), "int4_zero_bf16": ("quant", 4, 5.0), "e4m3": ("scaled", 1, 8 + 32 / 128),
+         "int4_index": ("scaled", 3, 4 + 64 / 128)}
+
+
+@dataclasses.dataclass
+class Launch:
+    """hot: [(opcode, another or "", how often a warp does it)]: the innermost loop with the most of the opcode and none of the
+    other; "instructions": so many; no loops: once through the kernel.  per_sm: blocks that fit, by shared memory."""
+    kernel: str
+    warps: float
+    bytes: float = 0
+    hot: tuple = ()
+    mma: float = 0  # cycles of a multiprocessor, all blocks together
+    waits: float = 0
+    per_block: int = 8
+    per_sm: int = 32
+
+
+@dataclasses.dataclass
+class Row:
+    name: str
+    launches: list
+    bytes: float  # that the op has to move at least, as bench_gpu counts them
+    flops: float
+    bench: bool = True
+
+
+def ceil(a, b):
+    return -(-int(a) // int(b))
+
+
+# ---- kernels' launches ----
+
+def over(kernel, rows, cols, each=256, elements=1, moved=8, per_row=False, hot=()):
+    """Elements that are independent: `each` threads a block, `elements` a thread; moved: bytes of an element."""
+    blocks = rows * ceil(cols, each * elements) if not per_row else rows
+    return Launch(kernel, blocks * each / 32, rows * cols * moved, hot, per_block=each // 32)
+
+
+def linear(form, n, k, tokens):
+    """Launches of linear with weights of FORMS' form."""
+    family, number, bits = form
+    if family == "float":
+        return float_linear(number, n, k, tokens)
+    w = n * k * bits / 8
+    io = 4 * tokens * (n + k)
+    if family == "scaled":
+        kind, panels = number, ceil(n, 32)
+        tile = 1 if tokens == 1 else 4 if tokens <= 4 else 16
+        tiles = ceil(tokens, tile)
+        return [Launch(f"scaled_kernel<{kind}, {tile}>", panels * tiles, w + io, (("FFMA*", "", k * tile),), per_block=8)]
+    bits, groups, panels = number, k // 32, ceil(n, 32)
+    pack = Launch("quant_pack_kernel", tokens * groups, tokens * groups * (128 + 48))
+    if tokens <= 32:
+        nt = 1 if tokens == 1 else 8 if tokens <= 8 else 32
+        return [pack, Launch(f"quant_rows_kernel<{bits}, {nt}>", panels, w + tokens * groups * 48 + 4 * tokens * n,
+                             (("IDP", "", groups * 8 * nt),))]
+    blocks = ceil(n, 64) * ceil(tokens, 64)
+    halves = 2 if bits in (2, 3, 6) else 1
+    return [pack, Launch(f"quant_tiles_kernel<{bits}>", blocks * 8, w + tokens * groups * 48 + 4 * tokens * n,
+                         (("IMMA", "", 4 * halves * groups),), mma=blocks * groups * QUANT_STEP)]
+
+
+def float_linear(t, n, k, tokens):
+    elem, w, io = f"elem_{t}", 2 * n * k, 4 * tokens * (n + k)
+    if tokens <= 8:
+        return [Launch(f"rows_kernel<{elem}, 1, 1, true>", ceil(n, 16) * 8, w + io, (("HMMA", "", k / 16 / 8),), per_sm=2)]
+    pack = Launch(f"pack_kernel<{elem}>", tokens * ceil(k, 256), 6 * tokens * k)
+    if tokens <= 32:
+        nt = 2 if tokens <= 16 else 4
+        hmma = 2 * nt * k / 16 / 8
+        return [pack, Launch(f"rows_kernel<{elem}, 2, {nt}, false>", ceil(n, 32) * 8, w + io, (("HMMA", "", hmma),),
+                             per_sm=2 if nt == 2 else 1)]
+    large = ceil(n, 128) * ceil(tokens, 128)
+    mt = 4 if tokens > 64 and large >= predict.N_SM else 2
+    blocks = large if mt == 4 else ceil(n, 64) * ceil(tokens, 64)
+    return [pack, Launch(f"tiles_kernel<{elem}, {mt}, {mt}>", blocks * 8, w + io, (("HMMA", "", mt * mt * k / 16),),
+                         mma=blocks * k / 64 * MMA_STEP[mt])]
+
+
+def experts(t, E, top, D, F, tokens):
+    """Launches of moe_ffn; every expert has as many of the tokens."""
+    pairs, used = tokens * top, min(E, tokens * top)
+    w1, w2 = (used * n * D * F * FORMS[t][2] / 8 for n in (2, 1))
+    group = Launch("moe_group_kernel", E * 8, 8 * pairs)
+    add = Launch("moe_add_kernel", tokens * ceil(D, 128) * 8, 4 * pairs * D * 8 + 4 * tokens * D)
+    if t != "bf16":
+        bits, tiles, groups1, groups2 = FORMS[t][1], used * ceil(ceil(pairs, used), 16), D // 32, F // 32
+        gate_up = Launch(f"quant_experts_kernel<{bits}>", tiles * ceil(2 * F, 32), w1 + 8 * pairs * F,
+                         (("IDP", "", groups1 * 8 * 16),), per_sm=2)
+        down = Launch(f"quant_experts_kernel<{bits}>", tiles * ceil(D, 32) * 8, w2 + 4 * 8 * pairs * D,
+                      (("IDP", "", groups2 * 16),), per_sm=2)
+        act = over("moe_act_kernel", pairs, F, moved=12)
+        return [group, Launch("quant_pack_kernel", pairs * groups1, pairs * groups1 * 176), gate_up, act,
+                Launch("quant_pack_kernel", pairs * groups2, pairs * groups2 * 176), down, add]
+    mean = pairs // E
+    rows = 16 if mean <= 16 else 64 if mean < 128 else 128
+    tiles = used * ceil(ceil(pairs, used), rows)
+    found = [group, Launch("pack_kernel<elem_bf16>", pairs * ceil(D, 256), 6 * pairs * D)]
+    for hidden, n, k, w in (("true", 2 * F, D, w1), ("false", D, F, w2)):
+        if hidden == "false":
+            found.append(Launch("pack_kernel<elem_bf16>", pairs * ceil(F, 256), 6 * pairs * F))
+        out = 4 * pairs * (F if hidden == "true" else 8 * D)
+        if rows == 16:
+            found.append(Launch(f"moe_rows_kernel<elem_bf16, {hidden}>", tiles * ceil(n, 16) * 8, w + out,
+                                (("HMMA", "", 2 * k / 16 / 8),), per_sm=2))
+        else:
+            mt = rows // 32
+            found.append(Launch(f"moe_tiles_kernel<elem_bf16, {mt}, {mt}, {hidden}>", tiles * ceil(n, rows) * 8, w + out,
+                                (("HMMA", "", mt * mt * k / 16),),
+                                mma=tiles * ceil(n, rows) * k / 64 * MMA_STEP[mt]))
+    return [*found, add]
+
+
+def attention(d, n_q, n_kv, seqs, keys, tokens=1, window=0, t="false"):
+    """Launches with a 16-bit cache; keys of a sequence, of which a window is read."""
+    seen = min(window, keys) if window else keys
+    pad, kind = (64, "64, 3") if d == 64 else (128, "128, 3") if d == 128 else (128, "128, 1")
+    splits = max(1, ceil(seen, predict.SPLIT) + (1 if window else 0))
+    if tokens == 1:
+        part = 4 * seqs * n_q * (d + 2) * splits
+        return [Launch(f"attention_decode<{t}, {kind}>", seqs * n_kv * splits * ceil(d, pad),
+                       4 * seqs * n_kv * d * seen + part, (("attention", "", min(seen, predict.SPLIT) / predict.TILE),),
+                       per_block=1, per_sm=4 if pad == 128 else 8),
+                Launch("attention_merge", seqs * n_kv * 8, part)]
+    warps, per = (4, "4, 3") if d <= 128 else (1, "1, 1")
+    span = min(tokens / 2 + 16, window + 16) if window else tokens / 2 + 16
+    hmma = span / 32 * (32 * 16 * d * 2) / (16 * 8 * 16)
+    return [Launch(f"attention_decode<{t}, {kind}>", seqs * n_kv * splits, per_block=1),
+            Launch("attention_merge", seqs * n_kv * 8),
+            Launch(f"attention_prefill<{t}, {pad}, {per}>",
+                   ceil(tokens * n_q // n_kv, warps * 16) * warps * n_kv * seqs * ceil(d, pad),
+                   4 * seqs * tokens * d * (n_kv + 2 * n_q), (("HMMA", "", hmma),), per_block=warps, per_sm=2)]
+
+
+def latent_attention(n_q, d, r, seqs, keys):
+    hot = (("FFMA", "SHFL", d * keys / 32), ("SHFL", "", 3 * keys))
+    return [Launch("attention_plain", seqs * n_q, 2 * seqs * d * keys, hot, waits=L1_WAIT, per_block=1)]
+
+
+def delta(n_k, n_v, d_k, d_v, taps, seqs, tokens, mamba):
+    C, each = 2 * n_k * d_k + n_v * d_v, seqs * tokens
+    state = 4 * seqs * n_v * d_k * d_v
+    conv = [Launch("delta_conv_kernel", seqs * ceil(C, 128) * 4, 8 * each * C + 8 * seqs * (taps - 1) * C + 4 * taps * C,
+                   (("MUFU", "", tokens),), waits=L2_WAIT, per_block=4)]
+    if not mamba:
+        conv.append(Launch("delta_unit_kernel", each * 2 * n_k, 8 * each * 2 * n_k * d_k, per_block=4))
+    hot = (("STG", "", tokens * d_k),) if mamba else (("FFMA", "STG", tokens * d_k), ("STG", "", tokens * d_k))
+    rule = Launch("delta_rule_kernel", seqs * n_v * ceil(d_v, 128) * 4, 2 * state + 4 * each * (C + n_v * d_v), hot, waits=L2_WAIT,
+                  per_block=4)
+    return conv, rule, state
+
+
+# ---- rows ----
+
+def bench_rows():
+    """The rows of bench_gpu --rows, in its order."""
+    out = []
+    n, k = 14336, 4096
+    for t in ("q8_0", "q4_k", "q6_k", "mxfp4", "int4_zero_bf16", "e4m3", "int4_index"):
+        for tokens in (1, 8, 512):
+            out.append(Row(f"linear {t} {tokens}", linear(FORMS[t], n, k, tokens), n * k * FORMS[t][2] / 8 + 4 * tokens * (n + k),
+                           2 * n * k * tokens))
+    for name, heads, mamba in (("delta net", (16, 32, 128, 128), False), ("mamba2", (8, 128, 128, 64), True)):
+        n_k, n_v, d_k, d_v = heads
+        C = 2 * n_k * d_k + n_v * d_v
+        for seqs, tokens in ((1, 1), (64, 1), (1, 512)):
+            conv, rule, state = delta(*heads, 4, seqs, tokens, mamba)
+            each = seqs * tokens
+            out.append(Row(f"{name} conv {seqs} x {tokens}", conv, 8 * each * C + 8 * seqs * 3 * C + 4 * 4 * C, 8 * each * C))
+            out.append(Row(f"{name} rule {seqs} x {tokens}", [rule], 2 * state + 4 * each * (C + n_v * d_v),
+                           (4 if mamba else 6) * each * n_v * d_k * d_v))
+    n_q, r, rot = 16, 512, 64
+    d = r + rot
+    for tokens in (1, 512):
+        out.append(Row(f"latent to cache {tokens}", [Launch("latent_kernel", tokens * (n_q + 1), tokens * (6 * d + 8 * n_q * rot),
+                                                            waits=L2_WAIT)], tokens * (6 * d + 8 * n_q * rot), 0))
+    for seqs, keys in ((1, 4096), (32, 4096)):
+        out.append(Row(f"latent attention {seqs} x {keys}", latent_attention(n_q, d, r, seqs, keys),
+                       2 * seqs * d * keys + 4 * seqs * n_q * (d + r), 2 * seqs * n_q * keys * (d + r)))
+    for tokens in (1, 64):
+        out.append(Row(f"heads linear {tokens}", n_q * float_linear("bf16", r, 128, tokens),
+                       2 * n_q * r * 128 + 4 * tokens * n_q * (r + 128), 2 * tokens * n_q * r * 128))
+    n_q, n_kv, d = 64, 8, 64
+    for window in (0, 128):
+        for seqs, keys, tokens in ((1, 4096, 1), (64, 1024, 1), (1, 2048, 2048)):
+            seen = min(window, keys) if window else keys
+            pairs = seqs * tokens * (seen if tokens == 1 or window else tokens / 2)
+            cache = 4 * seqs * n_kv * d * (keys if tokens > 1 else seen)
+            out.append(Row(f"sinks {'window ' if window else ''}{seqs} x {tokens} of {keys}",
+                           attention(d, n_q, n_kv, seqs, keys, tokens, window), cache + 8 * seqs * tokens * n_q * d,
+                           4 * n_q * d * pairs))
+    for t, E, top, D, F, biased in (("mxfp4", 32, 4, 2880, 2880, True), ("bf16", 128, 8, 2048, 768, False)):
+        for tokens in (1, 64, 512):
+            used = min(E, tokens * top)
+            route = Launch("moe_route_kernel", tokens, 4 * tokens * E, waits=L2_WAIT, per_block=4)
+            more = [over("moe_bias_kernel", tokens, D, moved=4 * (top + 2), hot=())] if biased else []
+            out.append(Row(f"experts {t} {tokens}", [route, *experts(t, E, top, D, F, tokens), *more],
+                           used * 3 * D * F * FORMS[t][2] / 8 + 8 * tokens * D, 6 * tokens * top * D * F))
+    D = 4096
+    for grid, group in (("int8", 0), ("e4m3", 128)):
+        for tokens in (1, 512):
+            whole = "true" if group == 0 else "false"
+            warps = tokens * 8 if group == 0 else tokens * D // group
+            out.append(Row(f"round input {grid} {tokens}", [Launch(f"round_input_kernel<{whole}>", warps, 8 * tokens * D,
+                                                                  waits=L2_WAIT)], 8 * tokens * D, 0))
+    return out
+
+
+def other_rows():
+    """Kernels that bench_gpu has no row for: a decode of 64 sequences of Llama-3.1-8B's shapes where nothing else is said."""
+    T, D, F, V, n_q, n_kv, d = 64, 4096, 14336, 128256, 32, 8, 128
+
+    def one(name, launch):
+        return Row(name, [launch], launch.bytes, 0, False)
+    def norm(kernel):
+        return Launch(kernel, T * 32, 16 * T * D, waits=L2_WAIT, per_block=32)
+    def heads(kernel, n, size, moved):
+        return Launch(kernel, T * n, moved * T * n * size, waits=L2_WAIT)
+    out = [one(f"{k} {i}", over(f"{k}<(act){i}>", T, F, moved=moved)) for k, moved in (("act_mul_kernel", 12), ("activate_kernel", 8))
+           for i in range(5)]
+    out += [one(f"embed {i}", over(f"embed_kernel<(dtype){i}>", T, D, elements=4, moved=m)) for i, m in ((0, 8), (1, 6), (2, 6))]
+    out += [one(f"quant embed {b}", Launch(f"quant_embed_kernel<{b}>", T * ceil(D // 32, 256) * 8, T * D * (4 + b / 8)))
+            for b in (2, 3, 4, 5, 6, 8)]
+    out += [one(f"scaled embed {i}", over(f"scaled_embed_kernel<{i}>", T, D, moved=5)) for i in range(1, 6)]
+    out += [one(name, over(f"{name}_kernel", T, D, elements=e, moved=m)) for name, e, m in
+            (("add_bias", 1, 8), ("add", 4, 12), ("scale", 4, 8), ("gather", 4, 8), ("sigmoid_mul", 1, 12),
+             ("soft_cap", 4, 8), ("predict_streams", 1, 32), ("correct_streams", 1, 40), ("cut_gates", 1, 8))]
+    out += [one(name, over(f"{name}_kernel", 1, T, each=128, moved=12)) for name in ("known_ids", "take_tokens")]
+    out += [one(name, norm(f"{name}_kernel")) for name in ("add_rms_norm", "layer_norm")]
+    out += [one("match_rms", Launch("match_rms_kernel", T * 8, 12 * T * D, waits=L2_WAIT)),
+            one("slice_stats", Launch("slice_stats_kernel", T * 8 * 8, 4 * T * F, waits=L2_WAIT))]
+    out += [one(name, heads(f"{name}_kernel", n_q, d, m)) for name, m in
+            (("head_squares", 4), ("wide_norm", 8), ("gated_norm", 12))]
+    out += [one(f"input peaks {w}", Launch(f"input_peaks_kernel<{w}>", T * (8 if w == "true" else D // 128), 4 * T * D, waits=L2_WAIT))
+            for w in ("true", "false")]
+    out += [one("qkv", heads("qkv_kernel", n_q + 2 * n_kv, d, 8)),
+            one("mask", over("mask_kernel", T, V, moved=4)),
+            one("edits", Launch("edit_kernel", T * 4, T * 64 * 16, waits=L2_WAIT, per_block=4)),
+            one("topk chunks", Launch("topk_chunk_kernel", T * ceil(V, 4096) * 8, 4 * T * V, (("STS", "", 15 * 16 + 96),), per_sm=6)),
+            one("topk join", Launch("topk_join_kernel", T * 8, T * ceil(V, 4096) * 32 * 8, (("STS", "", 5 * 96),), per_sm=6)),
+            one("sums of ranks", over("reduce_tree_kernel", T, D, moved=12)),
+            one("draw", Launch("sample_kernel", T, T * 600, (("DADD", "", (2 + 3 * 4) * 19),
+                                                      ("instructions", "", 3 * 64 * 10)), per_block=1)),
+            one("attention, head of 256", attention(256, 16, 4, 64, 1024)[0]),
+            one("attention, head of 256, f16", attention(256, 16, 4, 64, 1024, t="true")[0])]
+    for t in ("false", "true"):
+        out += [one(f"attention {size} {t}", attention(size, n_q, n_kv, 64, 1024, t=t)[0]) for size in (128, 64)]
+        out += [one(f"prompt attention {size} {t}", attention(size, n_q, n_kv, 1, 2048, 2048, t=t)[2]) for size in (256, 128, 64)]
+    for t in ("bf16", "f16"):
+        for tokens in (1, 16, 32, 64, 2048):
+            n = 28672
+            out += [one(f"linear {t} {tokens}: {i.kernel}", i) for i in float_linear(t, n, D, tokens)]
+    for bits in (2, 3, 5):
+        for tokens in (1, 8, 32, 512):
+            out.append(one(f"linear of {bits} bits {tokens}", linear(("quant", bits, bits + 0.5), F, D, tokens)[1]))
+    for t in ("q8_0", "q4_k", "q6_k"):
+        out.append(one(f"linear {t} 32", linear(FORMS[t], F, D, 32)[1]))
+    for kind, bits in ((1, 8.25), (2, 8.5), (3, 4.5), (4, 4.5), (5, 4.5)):
+        for tokens in (1, 4, 512):
+            out.append(one(f"linear of kind {kind} {tokens}", linear(("scaled", kind, bits), F, D, tokens)[0]))
+        out.append(one(f"experts of kind {kind}", Launch(f"scaled_experts_kernel<{kind}>", 32 * ceil(2 * 2880, 32),
+                                                         32 * 5760 * 2880 * bits / 8, (("FFMA*", "", 2880 * 16),), per_sm=2)))
+    for bits in (2, 3, 4, 5, 6, 8):
+        out.append(one(f"experts of {bits} bits", Launch(f"quant_experts_kernel<{bits}>", 32 * ceil(2 * 2880, 32),
+                                                         32 * 5760 * 2880 * (bits + 0.5) / 8, (("IDP", "", 90 * 8 * 16),), per_sm=2)))
+    for t in ("bf16", "f16"):
+        for hidden, n, k in (("true", 1536, 2048), ("false", 2048, 768)):
+            out.append(one(f"experts {t} {hidden} rows", Launch(f"moe_rows_kernel<elem_{t}, {hidden}>", 128 * n // 16 * 8, 256 * n * k,
+                                                                (("HMMA", "", 2 * k / 16 / 8),), per_sm=2)))
+            for mt in (2, 4):
+                blocks = 128 * ceil(n, 32 * mt)
+                out.append(one(f"experts {t} {hidden} tiles {mt}", Launch(
+                    f"moe_tiles_kernel<elem_{t}, {mt}, {mt}, {hidden}>", blocks * 8, 256 * n * k,
+                    (("HMMA", "", mt * mt * k / 16),), mma=blocks * k / 64 * MMA_STEP[mt])))
+    for name, kernel, n, k, tokens in (("linear f32", "f32_kernel", 4096, 4096, 64), ("experts f32", "moe_f32_kernel", 1536, 2048, 1024)):
+        out.append(one(name, Launch(kernel, ceil(n, 32) * ceil(tokens, 32) * 8, 4 * n * k + 4 * tokens * (n + k),
+                                    (("FFMA", "", 4 * k),))))
+    return out
+
+
+NO_ROW = {
+    "join_kernel": "runs where a product of row-parallel slices has fewer tiles than the device takes: 8 ranks' shapes, in L2",
+    "oneshot_broadcast_kernel": "waits for another device: flags and the link between two GPUs, which no cost here describes",
+    "oneshot_gather_kernel": "as oneshot_broadcast_kernel",
+    "oneshot_reduce_kernel": "as oneshot_broadcast_kernel; tests/gpu/README.md: 5 to 8 us a sum",
+    "oneshot_give_up_kernel": "runs once, when a rank has ended: writes a flag",
+}
+
+
+# ---- times ----
+
+SOURCES = (("attention_plain", "attention_plain.cu"), ("attention", "attention.cu"), ("delta", "delta.cu"),
+           ("quant_experts", "quant_experts.cu"), ("quant_tiles", "quant_tiles.cu"), ("quant_rows", "quant_rows.cu"),
+           ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_", "scaled_linear.cu"),
+           ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"),
+           ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
+           ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
+           ("topk", "logits.cu"), ("mask", "logits.cu"), ("edit", "logits.cu"), ("sample", "logits.cu"), ("take", "logits.cu"),
+           ("qkv", "qkv.cu"), ("latent", "qkv.cu"), ("input_peaks", "inputs.cu"), ("round_input", "inputs.cu"),
+           ("reduce_tree", "all_reduce.cu"),
+           *((name, "gates.cu") for name in ("sigmoid_mul", "add_bias", "head_squares", "wide_norm", "gated_norm",
+                                             "predict_streams", "correct_streams", "match_rms", "known_ids", "slice_stats",
+                                             "cut_gates")), ("", "rows.cu"))
+
+
+def source_of(name):
+    return next(s for prefix, s in SOURCES if name.startswith(prefix))
+
+
+def kernel_of(name):
+    return sass.kernels(source_of(name))[name]
+
+
+def warp_instructions(kernel, launch):
+    """(instructions, turns of loops that wait) of a warp."""
+    if not launch.hot:
+        return kernel.through(0, range(len(kernel.blocks)), "STG")[0], 1
+    total, turns = 0.0, 0.0
+    outside = 0
+    for op, without, n in launch.hot:
+        if op == "attention":
+            d = int(launch.kernel.split(",")[1])
+            copying, computing = predict.attention_cycles(kernel, d)
+            return n * (copying + computing) / predict.LONE_WARP, 0
+        if op == "instructions":
+            total += n
+            continue
+        head, body = kernel.hot_loop(op, without)
+        a_turn, found = kernel.through(head, body, op.rstrip("*"))
+        total += n / found * a_turn
+        turns += n / found
+        outside = max(outside, kernel.way(0, head))
+    return total + outside, turns
+
+
+def cycles(kernel, launch, registers):
+    """(until the last warp has ended, of a scheduler that always has an instruction)"""
+    instructions, turns = warp_instructions(kernel, launch)
+    fit = min(64, 65536 // (math.ceil(registers * 32 / 256) * 256), launch.per_sm * launch.per_block)
+    at_once = fit * predict.N_SM
+    waves = math.ceil(launch.warps / at_once)
+    k = min(launch.warps, at_once) / (predict.N_SM * SCHEDULERS)
+    alone = instructions * predict.LONE_WARP + turns * launch.waits
+    return waves * max(alone, max(1, k) * instructions), launch.warps * instructions / (predict.N_SM * SCHEDULERS)
+
+
+def microseconds(launch, registers):
+    warps, busy = cycles(kernel_of(launch.kernel), launch, registers)
+    bound = {"bytes": launch.bytes / COPY_GBS * 1e-3, "issue": warps / predict.CLOCK}
+    if launch.mma:
+        bound["mma"] = (launch.mma / predict.N_SM + predict.UNHIDDEN_ISSUE * busy) / predict.CLOCK
+    which = max(bound, key=bound.get)
+    return predict.LAUNCH_US + predict.READ_US + bound[which], which
+
+
+def all_rows():
+    return bench_rows() + other_rows()
+
+
+def figures(rows):
+    """{row: (us, what bounds its longest launch)}"""
+    registers = {k: v["90a"][0] for k, v in written()[1].items()}
+    out, known = {}, {}
+    for row in rows:
+        parts = []
+        for launch in row.launches:
+            key = repr(launch)
+            if key not in known:
+                known[key] = microseconds(launch, registers[launch.kernel])
+            parts.append(known[key])
+        assert row.name not in out, row.name
+        out[row.name] = (sum(us for us, _ in parts), max(parts)[1])
+    return out
+
+
+def table():
+    """{row: (us, bound)} of predicted_rows.txt"""
+    lines = [line.split("\t") for line in TABLE.read_text().splitlines()[2:]]
+    return {name: (float(us), bound) for name, us, bound, *_ in lines}
+
+
+def text(found):
+    lines = ["row\tus\tbound\tMB\tGFLOP\tkernels", "by predict_rows.py for an H200, from sm_90a code; nothing was measured"]
+    for row in all_rows():
+        us, bound = found[row.name]
+        kernels = " + ".join(f"{n} {k}" if n > 1 else k for k, n in collections.Counter(i.kernel for i in row.launches).items())
+        lines.append(f"{row.name}\t{us:.1f}\t{bound}\t{row.bytes / 1e6:.2f}\t{row.flops / 1e9:.2f}\t{kernels}")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--write", action="store_true")
+    o = p.parse_args()
+    found = text(figures(all_rows()))
+    if o.write:
+        TABLE.write_text(found)
+    else:
+        print(found, end="")
+
+
+if __name__ == "__main__":
+    main()
