@@ -426,12 +426,13 @@ struct model_config {
     int32_t n_layers, hidden, ffn, vocab; /* L, D, F, V */
     int32_t layer_ffn
         [MAX_LAYERS]; /* F of a layer whose feed-forward is narrower than the widest, ffn; 0: it is not */
-    int32_t ffn_unit;         /* columns of F that stay together: a block of down's rows, else 1 */
-    int32_t n_experts, top_k; /* E, k experts a token; 0: no layer has experts */
-    int32_t expert_ffn;       /* F of an expert */
-    int32_t expert_unit;      /* as ffn_unit */
-    int32_t shared_ffn;       /* F of the shared expert; 0: none */
-    int32_t shared_unit;      /* as ffn_unit */
+    int32_t
+        ffn_unit; /* columns of F that stay together: the largest block of down's rows in any layer, else 1 */
+    int32_t n_experts, top_k;     /* E, k experts a token; 0: no layer has experts */
+    int32_t expert_ffn;           /* F of an expert */
+    int32_t expert_unit;          /* as ffn_unit */
+    int32_t shared_ffn;           /* F of the shared expert; 0: none */
+    int32_t shared_unit;          /* as ffn_unit */
     int32_t n_groups, top_groups; /* a token's experts are of the top_groups best groups */
     bool sigmoid_scores;          /* of the experts; else softmax */
     double glu_limit, glu_alpha;  /* of experts, moe_layer of backend.h; limit 0: not so */

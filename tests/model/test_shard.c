@@ -113,6 +113,31 @@ Test(shard, refusals)
     cr_assert_eq(shard_plan(&s, &mc, -1, 2), ST_RANGE);
 }
 
+/* Each layer's feed-forward is whole over the ranks, also one whose width is no multiple of another's blocks, and cut between
+ * its own blocks of 32. */
+Test(shard, layers_of_several_widths)
+{
+    static const int32_t width[] = {8 * 256, 8 * 256 + 32};
+    struct model_config mc = model(16, 8, 0, 4096);
+    model_set_widths(&mc, width);
+    mc.ffn_unit = 256;
+    for (int world = 1; world <= 4; world++)
+        for (int32_t layer = 0; layer < mc.n_layers; layer++) {
+            int32_t at = 0;
+            for (int rank = 0; rank < world; rank++) {
+                struct shard s;
+                cr_assert_eq(shard_plan(&s, &mc, rank, world), ST_OK, "%s", status_text());
+                struct ffn_share own = shard_ffn(&s, &mc, layer);
+                cr_assert_eq(own.first, at);
+                cr_assert(own.n <= s.most_ffn && own.slice_end[s.n_slices - 1] == own.n);
+                for (int32_t i = 0; i < s.n_slices; i++)
+                    cr_assert_eq(own.slice_end[i] % (layer == 0 ? 256 : 32), 0);
+                at += own.n;
+            }
+            cr_assert_eq(at, width[layer], "layer %d over %d ranks", layer, world);
+        }
+}
+
 /* A feed-forward width in quantisation blocks is cut between them. */
 Test(shard, blocks_stay_whole)
 {

@@ -21,9 +21,22 @@ static bool is_even(int world)
     return world <= N_SLICES && (world & (world - 1)) == 0;
 }
 
+/* The greatest number of columns that divides both. */
+static int32_t common_unit(int32_t width, int32_t unit)
+{
+    while (unit > 0) {
+        int32_t rest = width % unit;
+        width = unit;
+        unit = rest;
+    }
+    return width;
+}
+
+/* In units that the width is a multiple of; where that is less than `unit`, blocks are smaller, too: they divide both. */
 static struct ffn_share share_of(const struct shard *sh, int32_t width, int32_t unit)
 {
     struct ffn_share s = {0};
+    unit = common_unit(width, unit);
     cut(width / unit, sh->rank, sh->world, sh->n_slices, is_even(sh->world), &s.first, &s.n,
         s.slice_end);
     s.first *= unit;
@@ -36,9 +49,10 @@ static struct ffn_share share_of(const struct shard *sh, int32_t width, int32_t 
 static enum status cut_ffn(struct ffn_share *out, const struct shard *sh, int32_t width,
                            int32_t unit)
 {
-    if (sh->world > width / unit)
+    int32_t own = common_unit(width, unit);
+    if (sh->world > width / own)
         FAIL(ST_RANGE, "%d ranks are too many for a feed-forward width of %d in units of %d",
-             sh->world, width, unit);
+             sh->world, width, own);
     *out = share_of(sh, width, unit);
     return ST_OK;
 }
