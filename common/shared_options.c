@@ -100,11 +100,11 @@ static const struct shared_row table[] = {
               "bf16: rounded to BF16, about twice as fast on processors with AVX-512 BF16 at full "
               "rate; the same bytes on every processor.  bf16-tiles: the same in the order of "
               "AMX's sums, about four times as fast there.  auto: bf16-tiles with AMX, bf16 on "
-              "AMD's processors that have it, otherwise f32; an encoder's stay f32.  Integers whose "
-              "groups are columns in any order (desc_act) meet f32 with f32, else 8 bits.  checkpoint, on the "
-              "CPU and on CUDA: f32 (CUDA: as otherwise), and the inputs of quantised matrices are "
-              "rounded as the scheme in config.json says, where they otherwise are in f32 or in "
-              "blocks of 8 bits."},
+              "AMD's processors that have it, otherwise f32; an encoder's stay f32.  f32 also keeps "
+              "the inputs of GPTQ weights with desc_act in f32, which are rounded to 8 bits otherwise. "
+              " checkpoint, of the CPU and CUDA: the inputs of quantised matrices are rounded as the "
+              "scheme in config.json says; those of BF16 weights are as with f32, on CUDA as with "
+              "auto."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "numerics", ROW(numerics, OPT_ENUM), .arg = "strict|fast", .def = "strict",
       .help = "strict: the same bytes in any batch and on 1, 2, 4 or 8 ranks.  fast: a GPU's "

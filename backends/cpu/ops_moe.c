@@ -172,8 +172,10 @@ static const float *expert_input(const struct moe_job *j, const struct strip *t,
     const float *x = view_f32(j->x, token_of(j, row));
     float *out = j->be->heads_thread + (size_t)part * HEADS_STRIP;
     struct input_rule rule = j->ml->round_input;
+    static_assert((int)HEADS_STRIP >= (int)MOE_SCALED_COLUMNS, "a row fits into the strip");
     if (!j->ml->input_scale)
         return x;
+    assert(j->ml->hidden <= MOE_SCALED_COLUMNS);
     rule.scale = j->ml->input_scale[t->expert];
     round_row(&rule, x, NULL, out, j->ml->hidden);
     return out;
@@ -366,20 +368,11 @@ static void begin(struct moe_job *j, struct view scratch)
     cut_strips(j);
 }
 
-static enum status check_scales(const struct moe_layer *ml)
-{
-    if (ml->input_scale && ml->hidden > HEADS_STRIP)
-        FAIL(ST_UNSUPPORTED, "experts with %d columns and scales of their inputs: too many",
-             ml->hidden);
-    return ST_OK;
-}
-
 enum status cpu_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                         struct view ids, struct view weights, struct view scratch, struct view out)
 {
     check_shapes(ml, x, ids, weights, scratch, out);
     assert((size_t)scratch.cols * sizeof(float) >= cpu_moe_scratch(be, ml, x.rows));
-    TRY(check_scales(ml));
     struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights, .out = out};
     for (j.row0 = 0; j.row0 < x.rows; j.row0 += j.rows) {
         j.rows = x.rows - j.row0 < MOE_AT_ONCE ? x.rows - j.row0 : MOE_AT_ONCE;
@@ -399,7 +392,6 @@ enum status cpu_moe_hidden(struct backend *be, const struct moe_layer *ml, struc
     check_shapes(ml, x, ids, weights, scratch, x);
     assert(x.rows <= MOE_AT_ONCE && peaks.rows == x.rows);
     assert(peaks.cols == ml->top_k * input_groups(&ml->round_hidden));
-    TRY(check_scales(ml));
     struct moe_job j = {.be = be, .ml = ml, .x = x, .ids = ids, .weights = weights};
     j.peaks = peaks;
     j.rows = x.rows;

@@ -16,8 +16,6 @@ static int32_t block_of(const struct weight_part *p)
     return has_levels(p->dtype) ? p->block : 0;
 }
 
-/* Neighbouring tensors of one type and skip share their panels, but for those with an index of their
- * own.  Returns the number of types. */
 static void lay_out_sorted(const struct weight_src *src, struct panels *s)
 {
     struct sorted_shape shape = {s->groups, src->n_slices, src->slice_end};
@@ -25,6 +23,8 @@ static void lay_out_sorted(const struct weight_src *src, struct panels *s)
     s->panel_bytes = sorted_panel_bytes(&shape, sorted_bits(s->dtype));
 }
 
+/* Neighbouring tensors of one type and skip share their panels, but for those with an index of their
+ * own.  Returns the number of types. */
 static int32_t lay_out(const struct weight_src *src, struct panels *panels, size_t *bytes)
 {
     int32_t n = 0, row = 0;
@@ -182,16 +182,22 @@ static char *pack_scales(const struct pack_job *job, const struct panels *s, int
     return panel + pack_head_bytes(pack_of(s->dtype), head, job->w->k);
 }
 
+/* The tensor of panels that no other tensor shares: those of sorted types. */
+static const struct weight_part *part_of(const struct weight_src *src, const struct panels *s)
+{
+    const struct weight_part *p = src->part;
+    for (int32_t row = s->row; row >= p->rows; p++)
+        row -= p->rows;
+    return p;
+}
+
 /* Panel i of s, of sorted columns; its bytes are zero. */
 static void pack_sorted(const struct pack_job *job, const struct panels *s, long i,
                         const char *const rows[PANEL], int32_t n, char *panel)
 {
     struct sorted_shape shape = sorted_shape_of(job->w, s);
     int8_t *zeros = (int8_t *)panel + sorted_zeros_at(&shape);
-    const struct weight_part *p = job->src->part;
-    int32_t first = s->row; /* of the part: sorted types never share their panels */
-    for (; first >= p->rows; p++)
-        first -= p->rows;
+    const struct weight_part *p = part_of(job->src, s);
     for (int32_t c = 0; c < n; c++) {
         size_t at = (size_t)(i * PANEL + c) * p->scale_stride;
         for (size_t g = 0; g < p->scale_stride; g++) {
@@ -353,16 +359,13 @@ static void fill_plans(const struct weight_src *src, struct weight *w)
 {
     for (int32_t i = 0; i < w->n_types; i++) {
         const struct panels *s = &w->panels[i];
-        const struct weight_part *p = src->part;
         struct sorted_shape shape = sorted_shape_of(w, s);
         if (!is_sorted(s->dtype))
             continue;
-        for (int32_t row = s->row; row >= p->rows && s->n > 0; p++)
-            row -= p->rows;
         void *plan = (char *)w->data.data + s->plan_at;
         memset(plan, 0, s->plan_bytes);
         if (s->n > 0)
-            sorted_make_plan(&shape, p->index, plan);
+            sorted_make_plan(&shape, part_of(src, s)->index, plan);
     }
 }
 

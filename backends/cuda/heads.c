@@ -9,13 +9,6 @@ static size_t matrix_bytes(const struct weight *w)
     return (size_t)w->n_pad * (size_t)w->k_pad * dtype_size(w->dtype);
 }
 
-static struct view columns_from(struct view v, int32_t first, int32_t n)
-{
-    v.off += (size_t)first * dtype_size(v.dtype);
-    v.cols = n;
-    return v;
-}
-
 enum status cuda_heads_linear(struct backend *be, const struct weight *w, struct view x,
                               struct view out)
 {
@@ -27,7 +20,7 @@ enum status cuda_heads_linear(struct backend *be, const struct weight *w, struct
     one.n_stacked = 0;
     one.data = w->data ? &data : NULL;
     for (int32_t h = 0; h < n; h++) {
-        TRY(cuda_linear(be, &one, columns_from(x, h * a, w->k), columns_from(out, h * b, w->n)));
+        TRY(cuda_linear(be, &one, view_columns(x, h * a, w->k), view_columns(out, h * b, w->n)));
         if (w->data)
             data.data = (char *)data.data + matrix_bytes(w);
     }

@@ -100,13 +100,6 @@ static int32_t n_pairs(const struct chunk *c)
     return c->x.rows * c->ml->top_k;
 }
 
-static struct view rows_from(struct view v, int32_t row, int32_t n)
-{
-    v.off += (size_t)row * (size_t)v.stride * dtype_size(v.dtype);
-    v.rows = n;
-    return v;
-}
-
 static struct view scratch_view(const struct chunk *c, size_t at, int32_t rows, int32_t cols,
                                 int32_t stride)
 {
@@ -417,10 +410,10 @@ enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct 
             FAIL(ST_UNSUPPORTED, "experts of %d x %d: the CUDA backend has no room for their gates",
                  ml->hidden, ml->ffn);
         struct chunk c = {.ml = ml,
-                          .x = rows_from(x, row, n),
-                          .ids = rows_from(ids, row, n),
-                          .weights = rows_from(weights, row, n),
-                          .out = rows_from(out, row, n),
+                          .x = view_rows(x, row, n),
+                          .ids = view_rows(ids, row, n),
+                          .weights = view_rows(weights, row, n),
+                          .out = view_rows(out, row, n),
                           .scratch = scratch,
                           .memory = view_ptr(scratch),
                           .room = room_of(ml, n)};

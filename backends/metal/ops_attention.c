@@ -114,13 +114,6 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-static struct view columns_from(struct view v, int32_t first, int32_t n)
-{
-    v.off += (size_t)first * dtype_size(v.dtype);
-    v.cols = n;
-    return v;
-}
-
 /* A dispatch for each head and part. */
 enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
                                struct view out)
@@ -133,7 +126,7 @@ enum status metal_heads_linear(struct backend *be, const struct weight *w, struc
         one.n_stacked = 0;
         for (int i = 0; i < one.n_parts; i++)
             one.part[i].at += (size_t)h * w->step;
-        TRY(metal_linear(be, &one, columns_from(x, h * a, w->k), columns_from(out, h * b, w->n)));
+        TRY(metal_linear(be, &one, view_columns(x, h * a, w->k), view_columns(out, h * b, w->n)));
     }
     return ST_OK;
 }

@@ -298,7 +298,7 @@ void check_golden(struct tap *t, const struct options *o)
         {"falcon-h1", DT_F32, false},
         {"nemotron-h", DT_F32, false},
         {"nemotron-h-moe", DT_F32, true},
-        {"gemma3n", DT_F32, true},
+        {"gemma3n-widths", DT_F32, true},
         {"gemma4", DT_F32, false},
         {"gemma4-inputs", DT_F32, false},
         {"gemma4-moe", DT_F32, false},

@@ -182,6 +182,7 @@ def rows_run_in_the_plan_s_order_and_one_that_does_not_fit_is_named():
         elif row["name"] in ("ops", "same-bytes", "bench"):
             assert row["verdict"] == "not run" and "do not fit" in row["note"] and "of 90 s are left" in row["note"], row
 
+
 @tap.case
 def the_benchmark_writes_every_row():
     if not (BIN / "bench_gpu_emulated").exists():

@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,6 +334,53 @@ void rig_group(const char *dir, struct rig_config cfg, int world,
     free(m);
 }
 
+struct logits_job {
+    const int32_t *ids;
+    int32_t n, vocab, chunk;
+    float *logits; /* of rank 0 */
+};
+
+static enum status compute_logits(void *ctx, struct engine *e, int rank)
+{
+    const struct logits_job *j = ctx;
+    size_t row = (size_t)j->vocab;
+    float *to = calloc((size_t)j->n * row, sizeof *to);
+    enum status st = engine_prepare(e, 1, 0);
+    for (int32_t at = 0; st == ST_OK && at < j->n; at += j->chunk) {
+        int32_t n = j->n - at < j->chunk ? j->n - at : j->chunk;
+        st = engine_forward_verify(e, 1, j->ids + at, n, to + (size_t)at * row);
+    }
+    if (rank == 0)
+        memcpy(j->logits, to, (size_t)j->n * row * sizeof *to);
+    free(to);
+    return st;
+}
+
+float *rig_logits(const char *dir, struct rig_config cfg, int world, const int32_t *ids, int32_t n,
+                  int32_t vocab, int32_t chunk)
+{
+    struct logits_job j = {ids, n, vocab, chunk, calloc((size_t)n * (size_t)vocab, sizeof(float))};
+    rig_group(dir, cfg, world, compute_logits, &j);
+    return j.logits;
+}
+
+double rig_distance(const float *logits, const float *right, int32_t n, int32_t vocab)
+{
+    double worst = 0;
+    for (int32_t t = 0; t < n; t++) {
+        double diff = 0, top = 0;
+        for (int32_t v = 0; v < vocab; v++) {
+            size_t i = (size_t)t * (size_t)vocab + (size_t)v;
+            diff = fmax(diff, fabs((double)logits[i] - (double)right[i]));
+            top = fmax(top, fabs((double)right[i]));
+            if (isnan(logits[i]))
+                return INFINITY;
+        }
+        worst = fmax(worst, diff / top);
+    }
+    return worst;
+}
+
 char *read_file(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");
@@ -368,6 +416,8 @@ void golden_open(struct golden *g, const char *dir)
     g->vocab = cJSON_GetObjectItem(root, "vocab_size")->valueint;
     const cJSON *limit = cJSON_GetObjectItem(root, "limit");
     g->limit = limit ? limit->valuedouble : 1e-4;
+    const cJSON *limit_sorted = cJSON_GetObjectItem(root, "limit_sorted");
+    g->limit_sorted = limit_sorted ? limit_sorted->valuedouble : 0;
     g->ids = malloc((size_t)g->n * sizeof *g->ids);
     int32_t i = 0;
     cJSON_ArrayForEach(id, cJSON_GetObjectItem(root, "input_ids")) g->ids[i++] = id->valueint;

@@ -38,6 +38,14 @@ struct decoder_config rig_decoder_config(const struct model_config *mc, struct r
 void rig_group(const char *dir, struct rig_config cfg, int world,
                enum status (*body)(void *ctx, struct engine *e, int rank), void *ctx);
 
+/* Logits [n, vocab] of ids [n], a new sequence in steps of `chunk` tokens, on `world` ranks; freed by the caller. */
+float *rig_logits(const char *dir, struct rig_config cfg, int world, const int32_t *ids, int32_t n,
+                  int32_t vocab, int32_t chunk);
+
+/* The greatest difference of a row of logits [n, vocab] from that of `right`, relative to its greatest logit; INFINITY
+ * with a NaN. */
+double rig_distance(const float *logits, const float *right, int32_t n, int32_t vocab);
+
 /* FAILs the test with status_detail unless st is ST_OK. */
 void must(enum status st, const char *what);
 
@@ -52,6 +60,7 @@ struct golden {
     /* Greatest difference in a row relative to its greatest logit: 1e-4, or the file's where
      * activations are in 8 bits. */
     double limit;
+    double limit_sorted; /* the same where columns are sorted (make_integers.py); 0: they are not */
 };
 void golden_open(struct golden *g, const char *dir);
 void golden_close(struct golden *g);

@@ -3,7 +3,6 @@
  * same bits on 1, 2 and 4 ranks, in chunks and on every instruction set, and others without the rounding. */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,51 +49,14 @@ static void expected_open(struct expected *x, const char *name)
     cr_assert_eq(size, (size_t)x->n * (size_t)x->vocab * sizeof(float), "%s", path);
 }
 
-struct job {
-    const struct expected *x;
-    int32_t chunk;
-    float *logits; /* [n, vocab], of rank 0 */
-};
-
-static enum status run(void *ctx, struct engine *e, int rank)
-{
-    const struct job *j = ctx;
-    const struct expected *x = j->x;
-    size_t row = (size_t)x->vocab;
-    float *to = calloc((size_t)x->n * row, sizeof *to);
-    enum status st = engine_prepare(e, 1, 0);
-    for (int32_t at = 0; st == ST_OK && at < x->n; at += j->chunk) {
-        int32_t n = x->n - at < j->chunk ? x->n - at : j->chunk;
-        st = engine_forward_verify(e, 1, x->ids + at, n, to + (size_t)at * row);
-    }
-    if (rank == 0)
-        memcpy(j->logits, to, (size_t)x->n * row * sizeof *to);
-    free(to);
-    return st;
-}
-
 static float *run_on(const struct expected *x, int world, int32_t chunk, struct rig_config cfg)
 {
-    struct job j = {x, chunk, calloc((size_t)x->n * (size_t)x->vocab, sizeof(float))};
-    rig_group(x->dir, cfg, world, run, &j);
-    return j.logits;
+    return rig_logits(x->dir, cfg, world, x->ids, x->n, x->vocab, chunk);
 }
 
-/* Greatest difference of a row relative to its greatest logit. */
 static double distance(const struct expected *x, const float *got)
 {
-    double worst = 0;
-    for (int32_t t = 0; t < x->n; t++) {
-        double diff = 0, top = 0;
-        for (int32_t v = 0; v < x->vocab; v++) {
-            size_t at = (size_t)t * (size_t)x->vocab + (size_t)v;
-            cr_assert_not(isnan(got[at]));
-            diff = fmax(diff, fabs((double)got[at] - (double)x->logits[at]));
-            top = fmax(top, fabs((double)x->logits[at]));
-        }
-        worst = fmax(worst, diff / top);
-    }
-    return worst;
+    return rig_distance(got, x->logits, x->n, x->vocab);
 }
 
 static int32_t greedy(const struct expected *x, const float *logits, int32_t t)

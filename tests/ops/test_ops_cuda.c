@@ -61,51 +61,49 @@ Test(ops_cuda, rows_do_not_depend_on_their_neighbours)
     backend_ops_of(be)->close(be);
 }
 
-/* Weights with scales in f32 meet x in the CPU's order. */
-Test(ops_cuda, scaled_weights_have_the_bits_of_the_cpu)
+/* Has each of the cases, of which there are more than n, the bits of the CPU's plain path? */
+static void check_bits_of_the_cpu(bool (*wanted)(const struct op_case *c), size_t n)
 {
     struct backend *be = open_gpu(), *cpu = NULL;
-    size_t n = 0;
+    size_t done = 0;
     cr_assert_eq(backend_open(&cpu, "cpu", &(struct backend_config){.isa = "plain", .threads = 1}),
                  ST_OK);
     emulator_seed(seeds[1]);
     for (size_t i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
-        bool scaled = scaled_kind_of(c->dtype) != SCALED_NONE && c->variant == 0;
-        if (!scaled || (c->op != &op_linear && c->op != &op_embed))
+        if (!wanted(c))
             continue;
         float *got = results(be, c), *want = results(cpu, c);
         check_same(c, got, want, "the CPU's");
         free(got);
         free(want);
-        n++;
+        done++;
     }
-    cr_assert_gt(n, 90);
+    cr_assert_gt(done, n);
     backend_ops_of(be)->close(be);
     backend_ops_of(cpu)->close(cpu);
 }
 
-/* Rounded inputs are the CPU's. */
+static bool has_scaled_weights(const struct op_case *c)
+{
+    return scaled_kind_of(c->dtype) != SCALED_NONE && c->variant == 0 &&
+           (c->op == &op_linear || c->op == &op_embed);
+}
+
+/* Weights with scales in f32 meet x in the CPU's order. */
+Test(ops_cuda, scaled_weights_have_the_bits_of_the_cpu)
+{
+    check_bits_of_the_cpu(has_scaled_weights, 90);
+}
+
+static bool rounds_inputs(const struct op_case *c)
+{
+    return c->op == &op_round_input;
+}
+
 Test(ops_cuda, rounded_inputs_have_the_bits_of_the_cpu)
 {
-    struct backend *be = open_gpu(), *cpu = NULL;
-    size_t n = 0;
-    cr_assert_eq(backend_open(&cpu, "cpu", &(struct backend_config){.isa = "plain", .threads = 1}),
-                 ST_OK);
-    emulator_seed(seeds[1]);
-    for (size_t i = 0; i < n_op_cases; i++) {
-        const struct op_case *c = &op_cases[i];
-        if (c->op != &op_round_input)
-            continue;
-        float *got = results(be, c), *want = results(cpu, c);
-        check_same(c, got, want, "the CPU's");
-        free(got);
-        free(want);
-        n++;
-    }
-    cr_assert_gt(n, 10);
-    backend_ops_of(be)->close(be);
-    backend_ops_of(cpu)->close(cpu);
+    check_bits_of_the_cpu(rounds_inputs, 10);
 }
 
 /* Decodes whose splits have no room are done by other kernels, to the same bits. */

@@ -71,14 +71,12 @@ static enum status read_scale(const struct site *s, float *out)
     return ST_OK;
 }
 
-/* Has a group columns of several ranks?  The same for every rank. */
-static bool is_shared(const struct model_config *mc, const struct shard *sh, enum axis cols,
-                      int32_t layer)
+bool inputs_shared(const struct model_config *mc, int world, enum axis cols, int32_t layer)
 {
     bool shared = false;
-    for (int r = 1; r < sh->world && !shared; r++) {
+    for (int r = 1; r < world && !shared; r++) {
         struct shard other;
-        int32_t first = shard_plan(&other, mc, r, sh->world) == ST_OK
+        int32_t first = shard_plan(&other, mc, r, world) == ST_OK
                             ? axis_share(mc, &other, cols, layer).first
                             : 0;
         shared = first > 0 && (mc->input_group == 0 || first % mc->input_group != 0);
@@ -113,7 +111,7 @@ static enum status rule_of(struct input_rule *out, const struct site *s, const s
                                .all = model_layer_axis(mc, cols, s->layer)};
     if (mc->input_scales)
         return read_scale(s, &out->scale);
-    out->shared = is_shared(mc, sh, cols, s->layer);
+    out->shared = inputs_shared(mc, sh->world, cols, s->layer);
     return ST_OK;
 }
 

@@ -22,4 +22,7 @@ struct input_site {
 MUST_CHECK enum status input_rules(struct weight_src *out, const struct input_site *w,
                                    const enum tensor_id *part);
 
+/* Has a group of columns that share a scale some of several of `world` ranks?  The same for every rank. */
+bool inputs_shared(const struct model_config *mc, int world, enum axis cols, int32_t layer);
+
 #endif

@@ -22,7 +22,7 @@ static enum status cut_gates(struct decoder *m, const struct ffn_share *share, f
     int32_t n = m->sh.n_slices;
     TRY(m->op->zero(m->be, s->stats));
     TRY(m->op->slice_stats(m->be, gates, n, share->slice_end,
-                           columns(s->stats, 3 * n * m->cfg.rank, 3 * n)));
+                           view_columns(s->stats, 3 * n * m->cfg.rank, 3 * n)));
     TRY(all_reduce(m, s->stats));
     return m->op->cut_gates(m->be, gates, s->stats, factor);
 }
@@ -40,9 +40,9 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
     } else {
         struct view mid = with_cols(s->mid, 2 * l->ffn.n); /* [T, 2 F] */
         TRY(product(m, l, W_GATE_UP, in, mid));
-        TRY(scale(m, columns(mid, 0, l->ffn.n), m->mc.factors.gate));
+        TRY(scale(m, view_columns(mid, 0, l->ffn.n), m->mc.factors.gate));
         if (!isinf(cut))
-            TRY(cut_gates(m, &l->ffn, cut, columns(mid, 0, l->ffn.n), s));
+            TRY(cut_gates(m, &l->ffn, cut, view_columns(mid, 0, l->ffn.n), s));
         TRY(m->op->act_mul(m->be, m->act, mid, ffn));
     }
     return product(m, l, W_DOWN, ffn, out);
@@ -217,7 +217,7 @@ static enum status group_norm(struct decoder *m, const struct layer *l, const st
     const struct delta_share *sh = &m->sh.delta;
     if (sh->cut_groups)
         TRY(m->op->zero(m->be, s->delta_squares));
-    TRY(m->op->head_squares(m->be, x, columns(s->delta_squares, sh->v_first, sh->n_v)));
+    TRY(m->op->head_squares(m->be, x, view_columns(s->delta_squares, sh->v_first, sh->n_v)));
     if (sh->cut_groups)
         TRY(all_reduce(m, s->delta_squares));
     return m->op->wide_norm(m->be, x, s->delta_squares, m->mc.d_delta_v, sh->v_per_k, sh->v_first,
@@ -230,11 +230,11 @@ static enum status scale_mamba(struct decoder *m, const struct scratch *s)
     const struct layer_factors *f = &m->mc.factors;
     int32_t values = s->delta_out.cols, n = m->sh.delta.n_v,
             keys = m->sh.delta.n_k * m->mc.d_delta_k;
-    TRY(scale(m, columns(s->delta_qkv, 0, keys), f->c));
-    TRY(scale(m, columns(s->delta_qkv, keys, keys), f->b));
-    TRY(scale(m, columns(s->delta_qkv, 2 * keys, values), f->x));
-    TRY(scale(m, columns(s->delta_z, 0, values), f->z));
-    return scale(m, columns(s->delta_ba, n, n), f->dt);
+    TRY(scale(m, view_columns(s->delta_qkv, 0, keys), f->c));
+    TRY(scale(m, view_columns(s->delta_qkv, keys, keys), f->b));
+    TRY(scale(m, view_columns(s->delta_qkv, 2 * keys, values), f->x));
+    TRY(scale(m, view_columns(s->delta_z, 0, values), f->z));
+    return scale(m, view_columns(s->delta_ba, n, n), f->dt);
 }
 
 /* to: partial [T,D], from in [T,D] */
@@ -243,10 +243,11 @@ static enum status mamba(struct decoder *m, const struct layer *l, const struct 
 {
     const struct backend_ops *op = m->op;
     int32_t values = s->delta_out.cols, n = m->sh.delta.n_v;
-    struct view z = columns(s->delta_z, 0, values), y = columns(s->delta_z, values, values);
+    struct view z = view_columns(s->delta_z, 0, values),
+                y = view_columns(s->delta_z, values, values);
     TRY(product(m, l, W_DELTA_QKV, in, s->delta_qkv)); /* C, B, x */
     TRY(product(m, l, W_DELTA_Z, in, z));
-    TRY(product(m, l, W_DELTA_STEP, in, columns(s->delta_ba, n, n)));
+    TRY(product(m, l, W_DELTA_STEP, in, view_columns(s->delta_ba, n, n)));
     TRY(scale_mamba(m, s));
     TRY(op->delta_conv(m->be, &l->delta, st, s->delta_qkv, l->state));
     TRY(op->delta_rule(m->be, &l->delta, st, s->delta_qkv, s->delta_ba, l->state, y));
@@ -278,9 +279,9 @@ static enum status scale_qkv(struct decoder *m, const struct scratch *s)
 {
     const struct layer_factors *f = &m->mc.factors;
     int32_t q = s->q.cols, kv = (s->qkv.cols - q) / 2;
-    TRY(scale(m, columns(s->qkv, 0, q), f->qv));
-    TRY(scale(m, columns(s->qkv, q, kv), f->k));
-    return scale(m, columns(s->qkv, q + kv, kv), f->qv);
+    TRY(scale(m, view_columns(s->qkv, 0, q), f->qv));
+    TRY(scale(m, view_columns(s->qkv, q, kv), f->k));
+    return scale(m, view_columns(s->qkv, q + kv, kv), f->qv);
 }
 
 /* s->out: partial [T,D], from in [T,D] */

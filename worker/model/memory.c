@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "worker/load/input_rules.h"
 #include "worker/load/weights.h"
 
 static enum status check_experts(const struct model_config *mc, struct backend *be,
@@ -15,19 +16,19 @@ static enum status check_experts(const struct model_config *mc, struct backend *
     if (mc->n_experts > MOE_MAX_EXPERTS || mc->top_k > MOE_MAX_TOP_K)
         FAIL(ST_UNSUPPORTED, "%d experts, %d of them for a token: at most %d and %d are supported",
              mc->n_experts, mc->top_k, MOE_MAX_EXPERTS, MOE_MAX_TOP_K);
+    if (mc->input_scales && mc->hidden > MOE_SCALED_COLUMNS)
+        FAIL(ST_UNSUPPORTED,
+             "--activations checkpoint: experts with scales of their inputs, of %d elements: at "
+             "most %d are supported",
+             mc->hidden, MOE_SCALED_COLUMNS);
     return ST_OK;
 }
 
 /* May inputs of experts have scales of their own, or groups that ranks share? */
 static bool rounds_experts_apart(const struct decoder_config *cfg, const struct model_config *mc)
 {
-    bool apart = mc->input_scales;
-    for (int r = 1; r < cfg->world && !apart; r++) {
-        struct shard sh;
-        int32_t first = shard_plan(&sh, mc, r, cfg->world) == ST_OK ? sh.expert.first : 0;
-        apart = first > 0 && (mc->input_group == 0 || first % mc->input_group != 0);
-    }
-    return mc->inputs != INPUTS_FLOAT && mc->n_experts > 0 && apart;
+    return mc->inputs != INPUTS_FLOAT && mc->n_experts > 0 &&
+           (mc->input_scales || inputs_shared(mc, cfg->world, AX_EXPERT_FFN, 0));
 }
 
 static enum status check_features(const struct decoder_config *cfg, const struct model_config *mc,

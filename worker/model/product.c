@@ -26,7 +26,8 @@ static enum status product_apart(struct decoder *m, const struct weight *w,
     for (int32_t i = 0; i < input->n; at += input->rows[i++]) {
         TRY(rounded(m, &input->rule[i], in, &x));
         TRY(m->op->linear(m->be, w, x, all));
-        TRY(m->op->copy(m->be, columns(out, at, input->rows[i]), columns(all, at, input->rows[i])));
+        TRY(m->op->copy(m->be, view_columns(out, at, input->rows[i]),
+                        view_columns(all, at, input->rows[i])));
     }
     return ST_OK;
 }
@@ -54,13 +55,6 @@ enum status product_head(struct decoder *m, struct view in, struct view out)
                       : multiply(m, m->w[W_HEAD], &m->head_input, in, out);
 }
 
-static struct view rows_from(struct view x, int32_t first, int32_t n)
-{
-    x.off += (size_t)first * (size_t)x.stride * sizeof(float);
-    x.rows = n;
-    return x;
-}
-
 /* Ranks share groups of the input of down: its peaks are those of all of them. */
 static enum status experts_apart(struct decoder *m, const struct moe_layer *ml, struct view x,
                                  const struct scratch *s, struct view out)
@@ -68,11 +62,11 @@ static enum status experts_apart(struct decoder *m, const struct moe_layer *ml, 
     int32_t cols = ml->top_k * input_groups(&ml->round_hidden);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < MOE_AT_ONCE ? x.rows - t : MOE_AT_ONCE;
-        struct view ids = rows_from(s->ids, t, n), weights = rows_from(s->weights, t, n);
+        struct view ids = view_rows(s->ids, t, n), weights = view_rows(s->weights, t, n);
         struct view peaks = scratch_rows(m, m->at.peaks, n, cols);
-        TRY(m->op->moe_hidden(m->be, ml, rows_from(x, t, n), ids, weights, s->moe, peaks));
+        TRY(m->op->moe_hidden(m->be, ml, view_rows(x, t, n), ids, weights, s->moe, peaks));
         TRY(m->co->ops->all_reduce(m->co, peaks, REDUCE_MAX));
-        TRY(m->op->moe_down(m->be, ml, peaks, ids, weights, s->moe, rows_from(out, t, n)));
+        TRY(m->op->moe_down(m->be, ml, peaks, ids, weights, s->moe, view_rows(out, t, n)));
     }
     return ST_OK;
 }

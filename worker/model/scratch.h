@@ -36,14 +36,6 @@ static inline enum status scale(struct decoder *m, struct view x, double factor)
     return factor != 1 ? m->op->scale(m->be, x, (float)factor) : ST_OK;
 }
 
-/* Columns [first, first + n). */
-static inline struct view columns(struct view x, int32_t first, int32_t n)
-{
-    x.off += (size_t)first * sizeof(float);
-    x.cols = n;
-    return x;
-}
-
 /* The same rows with as many columns as a layer of another kind has. */
 static inline struct view with_cols(struct view x, int32_t cols)
 {

@@ -3,13 +3,13 @@
 /* Stream j, [T,D] of wider rows. */
 static struct view stream(const struct decoder *m, const struct scratch *s, int32_t j)
 {
-    return columns(s->streams, j * m->mc.hidden, m->mc.hidden);
+    return view_columns(s->streams, j * m->mc.hidden, m->mc.hidden);
 }
 
 /* All but the first, [T, (n - 1) D]. */
 static struct view others(const struct decoder *m, const struct scratch *s)
 {
-    return columns(s->streams, m->mc.hidden, s->others.cols);
+    return view_columns(s->streams, m->mc.hidden, s->others.cols);
 }
 
 enum status streams_begin(struct decoder *m, const struct scratch *s)
@@ -19,7 +19,7 @@ enum status streams_begin(struct decoder *m, const struct scratch *s)
     if (n == 1)
         return ST_OK;
     for (int32_t j = 1; j < n; j++)
-        TRY(m->op->copy(m->be, columns(s->others, (j - 1) * D, D), s->resid));
+        TRY(m->op->copy(m->be, view_columns(s->others, (j - 1) * D, D), s->resid));
     TRY(m->op->heads_linear(m->be, m->w[W_STREAM_IN], s->others, others(m, s)));
     for (int32_t j = 1; j < n; j++)
         TRY(m->op->match_rms(m->be, stream(m, s, j), s->resid));
@@ -60,7 +60,7 @@ enum status streams_laurel(struct decoder *m, const struct layer *l, struct view
 
 enum status streams_correct(struct decoder *m, const struct layer *l, const struct scratch *s)
 {
-    struct view coefs = columns(s->coefs, 0, s->modes.cols);
+    struct view coefs = view_columns(s->coefs, 0, s->modes.cols);
     const struct weight *scale = m->mc.scale_active ? l->w[W_STREAM_SCALE] : NULL;
     TRY(route(m, l, s->resid, s));
     TRY(m->op->linear(m->be, l->w[W_STREAM_CORRECT], s->modes, coefs));
@@ -82,7 +82,7 @@ enum status streams_end(struct decoder *m, const struct scratch *s)
         return ST_OK;
     TRY(m->op->heads_linear(m->be, m->w[W_STREAM_OUT], others(m, s), s->others));
     for (int32_t j = 1; j < n; j++) {
-        struct view x = columns(s->others, (j - 1) * D, D);
+        struct view x = view_columns(s->others, (j - 1) * D, D);
         TRY(m->op->match_rms(m->be, x, stream(m, s, 0)));
         TRY(m->op->add(m->be, s->resid, x, 1.0f));
     }
