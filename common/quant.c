@@ -75,20 +75,23 @@ static void k_scales(const uint8_t *p, float d, float d_min, struct quant_block 
 static void unpack_k4(const uint8_t *p, struct quant_block *out)
 {
     k_scales(p + 4, f16_at(p), f16_at(p + 2), out);
-    for (int i = 0; i < 256; i++) {
-        uint8_t byte = p[16 + i / 64 * 32 + i % 32];
-        out->q[i] = (int8_t)(i / 32 % 2 ? byte >> 4 : byte & 15);
-    }
+    for (int pair = 0; pair < 4; pair++)
+        for (int i = 0; i < 32; i++) {
+            uint8_t byte = p[16 + 32 * pair + i];
+            out->q[64 * pair + i] = (int8_t)(byte & 15);
+            out->q[64 * pair + 32 + i] = (int8_t)(byte >> 4);
+        }
 }
 
 static void unpack_k5(const uint8_t *p, struct quant_block *out)
 {
     k_scales(p + 4, f16_at(p), f16_at(p + 2), out);
-    for (int i = 0; i < 256; i++) {
-        uint8_t byte = p[48 + i / 64 * 32 + i % 32];
-        int fifth = p[16 + i % 32] >> i / 32 & 1;
-        out->q[i] = (int8_t)((i / 32 % 2 ? byte >> 4 : byte & 15) + 16 * fifth);
-    }
+    for (int pair = 0; pair < 4; pair++)
+        for (int i = 0; i < 32; i++) {
+            uint8_t byte = p[48 + 32 * pair + i], fifths = (uint8_t)(p[16 + i] >> 2 * pair);
+            out->q[64 * pair + i] = (int8_t)((byte & 15) | (fifths & 1) << 4);
+            out->q[64 * pair + 32 + i] = (int8_t)(byte >> 4 | (fifths & 2) << 3);
+        }
 }
 
 /* Two halves of 128 elements; in each the low four bits of 64 bytes and two high bits of 32. */
@@ -97,18 +100,22 @@ static void unpack_k6(const uint8_t *p, struct quant_block *out)
     float d = f16_at(p + 208);
     for (int g = 0; g < 16; g++)
         out->scale[g] = d * (float)(int8_t)p[192 + g];
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, at = i % 128;
-        uint8_t byte = p[64 * half + at % 64];
-        int high = p[128 + 32 * half + at % 32] >> at / 32 * 2 & 3;
-        out->q[i] = (int8_t)((at / 64 ? byte >> 4 : byte & 15) + 16 * high - 32);
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *low = p + 64 * (run / 4) + 32 * (run % 2), *high = p + 128 + 32 * (run / 4);
+        int low_at = run % 4 / 2 * 4, high_at = run % 4 * 2;
+        for (int i = 0; i < 32; i++) {
+            uint8_t four = low[i] >> low_at & 15, two = high[i] >> high_at & 3;
+            out->q[32 * run + i] = (int8_t)((four | two << 4) - 32);
+        }
     }
 }
 
 /* Two bits of each element: byte i % 32 of each half's 32 holds those of four. */
-static int two_bits(const uint8_t *p, int i)
+static void two_bits(const uint8_t *p, int8_t *q)
 {
-    return p[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            q[32 * run + i] = (int8_t)(p[run / 4 * 32 + i] >> run % 4 * 2 & 3);
 }
 
 /* A byte for each group: the scale in its low half, the minimum in the high one. */
@@ -119,8 +126,7 @@ static void unpack_k2(const uint8_t *p, struct quant_block *out)
         out->scale[g] = d * (float)(p[g] & 15);
         out->min[g] = -(d_min * (float)(p[g] >> 4));
     }
-    for (int i = 0; i < 256; i++)
-        out->q[i] = (int8_t)two_bits(p + 16, i);
+    two_bits(p + 16, out->q);
 }
 
 /* 16 scales of 6 bits in 12 bytes: four bits in the halves of the first 8, two in the others.  The
@@ -133,32 +139,23 @@ static void unpack_k3(const uint8_t *p, struct quant_block *out)
         int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
         out->scale[g] = d * (float)((low | high << 4) - 32);
     }
-    for (int i = 0; i < 256; i++)
-        out->q[i] = (int8_t)(two_bits(p + 32, i) - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
+    two_bits(p + 32, out->q);
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            out->q[32 * run + i] = (int8_t)(out->q[32 * run + i] + 4 * (p[i] >> run & 1) - 4);
 }
 
-static const int8_t codebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                    1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t quant_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                              1,    13,   25,  38,  53,  69,  89,  113};
 
-/* 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high ones. */
-static void halves_of_codebook(const uint8_t *p, int8_t *q)
-{
-    for (int i = 0; i < 16; i++) {
-        q[i] = codebook[p[i] & 15];
-        q[i + 16] = codebook[p[i] >> 4];
-    }
-}
+/* OCP Microscaling Formats 1.0: an exponent byte, then halves of 4-bit numbers, which are doubled
+ * here to be whole; the scale is 2^(exponent - 127), halved. */
+const int8_t quant_mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* OCP Microscaling Formats 1.0: an exponent byte, then halves as above of 4-bit numbers, which are
- * doubled here to be whole; the scale is 2^(exponent - 127), halved. */
 static void unpack_mxfp4(const uint8_t *p, struct quant_block *out)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     out->scale[0] = f32_of_bf16(quant_exponent(p[0]));
-    for (int i = 0; i < 16; i++) {
-        out->q[i] = doubled[p[1 + i] & 15];
-        out->q[i + 16] = doubled[p[1 + i] >> 4];
-    }
+    halves(p + 1, 0, out->q);
 }
 
 /* 8 scales of 6 bits: two bits each in a 16-bit number, four in the halves of four bytes. */
@@ -169,11 +166,17 @@ static void unpack_iq4_xs(const uint8_t *p, struct quant_block *out)
     for (int g = 0; g < 8; g++) {
         int scale = (p[4 + g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
         out->scale[g] = d * (float)(scale - 32);
-        halves_of_codebook(p + 8 + 16 * g, out->q + 32 * g);
+        halves(p + 8 + 16 * g, 0, out->q + 32 * g);
     }
 }
 
-void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
+/* NULL: a type whose elements are no codes. */
+static const int8_t *values_of(enum dtype t)
+{
+    return t == DT_IQ4_NL || t == DT_IQ4_XS ? quant_iq4 : t == DT_MXFP4 ? quant_mxfp4 : NULL;
+}
+
+void quant_unpack_codes(enum dtype t, const void *block, struct quant_block *out)
 {
     const uint8_t *p = block;
     const struct quant_form *f = quant_form(t);
@@ -225,12 +228,20 @@ void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
         unpack_k3(p, out);
         break;
     case DT_IQ4_NL:
-        halves_of_codebook(p, out->q);
+        halves(p, 0, out->q);
         break;
     default:
         unpack_iq4_xs(p, out);
         break;
     }
+}
+
+void quant_unpack(enum dtype t, const void *block, struct quant_block *out)
+{
+    const int8_t *values = values_of(t);
+    quant_unpack_codes(t, block, out);
+    for (int32_t i = 0; values && i < quant_form(t)->block; i++)
+        out->q[i] = values[out->q[i]];
 }
 
 void quant_expand(enum dtype t, const void *blocks, size_t n, float *out)

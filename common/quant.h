@@ -36,6 +36,12 @@ const struct quant_form *quant_form(enum dtype t);
 /* block: form->n_bytes bytes, any alignment. */
 void quant_unpack(enum dtype t, const void *block, struct quant_block *out);
 
+/* q of each 4-bit code of DT_IQ4_NL and DT_IQ4_XS, and of DT_MXFP4 (twice the format's values). */
+extern const int8_t quant_iq4[16], quant_mxfp4[16];
+
+/* The same, but for those types with codes in place of q. */
+void quant_unpack_codes(enum dtype t, const void *block, struct quant_block *out);
+
 static inline float quant_value(const struct quant_form *f, const struct quant_block *b, int32_t i)
 {
     float scale = b->scale[i / f->group], q = (float)b->q[i];

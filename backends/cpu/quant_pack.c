@@ -8,13 +8,6 @@
 #define LAYOUT(NAME, ...) [NAME] = {__VA_ARGS__},
 static const struct quant_layout layouts[QK_N] = {QUANT_KINDS(LAYOUT)};
 
-/* IQ4: the format's 16 values. */
-static const int8_t codebook[CODES_MAX] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                           1,    13,   25,  38,  53,  69,  89,  113};
-
-/* MXFP4: twice the format's 16 values. */
-static const int8_t doubled[CODES_MAX] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 const struct quant_pack *quant_pack_of(enum dtype t)
 {
     static const struct quant_pack packs[DT_N] = {
@@ -28,9 +21,9 @@ const struct quant_pack *quant_pack_of(enum dtype t)
         [DT_Q6_K] = {QK_K6, &layouts[QK_K6], -32, 208, -1, NULL},
         [DT_Q2_K] = {QK_K2_MIN, &layouts[QK_K2_MIN], 0, 80, 82, NULL},
         [DT_Q3_K] = {QK_K3, &layouts[QK_K3], -4, 108, -1, NULL},
-        [DT_IQ4_NL] = {QK_4, &layouts[QK_4], 0, 0, -1, codebook},
-        [DT_IQ4_XS] = {QK_K4, &layouts[QK_K4], 0, 0, -1, codebook},
-        [DT_MXFP4] = {QK_4_BF16, &layouts[QK_4_BF16], 0, 0, -1, doubled},
+        [DT_IQ4_NL] = {QK_4, &layouts[QK_4], 0, 0, -1, quant_iq4},
+        [DT_IQ4_XS] = {QK_K4, &layouts[QK_K4], 0, 0, -1, quant_iq4},
+        [DT_MXFP4] = {QK_4_BF16, &layouts[QK_4_BF16], 0, 0, -1, quant_mxfp4},
         [DT_INT4_BF16] = {QK_4_BF16, &layouts[QK_4_BF16], -8, 0, -1, NULL},
         [DT_INT4_ZERO_F16] = {QK_4_ZERO, &layouts[QK_4_ZERO], 0, 0, 2, NULL},
         [DT_INT4_ZERO_BF16] = {QK_4_BF16_ZERO, &layouts[QK_4_BF16_ZERO], 0, 0, 2, NULL},
@@ -78,34 +71,46 @@ static void put_head(const struct quant_pack *p, enum dtype t, char *head, int c
     }
 }
 
-static uint8_t code_of(const struct quant_pack *p, int8_t q)
+/* The codes of a group's panel: quad j of column c, the first of its four elements in the first byte. */
+typedef uint32_t code_quads[QUADS][PANEL];
+
+/* A plane of a group: `bits` bits of each code, from bit `shift` on.  Returns its end. */
+static inline uint8_t *put_plane(int bits, int shift, code_quads codes, uint8_t *plane)
 {
-    int code = q - p->low;
-    for (int i = 0; p->values && i < CODES_MAX; i++)
-        if (p->values[i] == q)
-            code = i;
-    return (uint8_t)code;
+    const uint32_t mask = 0x01010101U * ((1U << bits) - 1);
+    const int n = 8 / bits; /* codes in a byte */
+    for (int i = 0; i < 2 * QUADS; i += n, plane += PANEL / 2 * sizeof(uint32_t))
+        for (int c = 0; c < PANEL / 2; c++) {
+            uint32_t word = 0;
+            for (int k = 0; k < n; k++) {
+                uint32_t quad = codes[(i + k) / 2][c + (i + k) % 2 * (PANEL / 2)];
+                word |= (quad >> shift & mask) << k * bits;
+            }
+            memcpy(plane + (size_t)c * sizeof word, &word, sizeof word);
+        }
+    return plane;
 }
 
-/* Planes of one group; code [PANEL][GROUP]. */
-static void put_group(const struct quant_layout *l, uint8_t (*code)[GROUP], uint8_t *group)
+static void put_group(const struct quant_layout *l, code_quads codes, uint8_t *group)
 {
-    int shift = 0;
-    memset(group, 0, quant_group_bytes(l));
-    for (int plane = 8; plane > 0; plane /= 2) {
-        if (!(l->bits & plane))
-            continue;
-        int n = 8 / plane; /* codes in a byte */
-        for (int c = 0; c < PANEL; c++)
-            for (int e = 0; e < GROUP; e++) {
-                int i = e / 4 * 2 + c / 16; /* of the codes at this position of a byte */
-                int at = i / n * 64 + c % 16 * 4 + e % 4;
-                int bits = code[c][e] >> shift & ((1 << plane) - 1);
-                group[at] = (uint8_t)(group[at] | bits << i % n * plane);
-            }
-        group += QUADS * PANEL * 4 / n;
-        shift += plane;
-    }
+    if (l->bits & 8)
+        group = put_plane(8, 0, codes, group);
+    if (l->bits & 4)
+        group = put_plane(4, 0, codes, group);
+    if (l->bits & 2)
+        group = l->bits & 4 ? put_plane(2, 4, codes, group) : put_plane(2, 0, codes, group);
+    if (l->bits & 1)
+        put_plane(1, l->bits & 4 ? 4 : 2, codes, group);
+}
+
+/* Elements [GROUP] of column c, q of struct quant_block, but codes where values have a table. */
+static void put_codes(const struct quant_pack *p, const int8_t *q, int c, code_quads codes)
+{
+    uint8_t code[GROUP];
+    for (int i = 0; i < GROUP; i++)
+        code[i] = (uint8_t)(q[i] - p->low);
+    for (int j = 0; j < QUADS; j++)
+        memcpy(&codes[j][c], code + 4 * j, sizeof codes[j][c]);
 }
 
 void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *const rows[PANEL],
@@ -115,23 +120,22 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
     const struct quant_form *f = quant_form(t);
     int32_t n = quant_groups(skip, k), before = skip / GROUP;
     assert(f->block == GROUP * l->super && f->group == GROUP / l->halves);
-    uint8_t code[QUANT_BLOCK_MAX / GROUP][PANEL][GROUP];
+    code_quads codes[QUANT_BLOCK_MAX / GROUP] = {0}; /* columns without a row stay 0 */
     struct quant_block b;
     for (int32_t i = 0; i < n;) {
         int32_t at = i + before, end = (at / l->super + 1) * l->super - before;
         char *head = panel + quant_head_at(l, skip, i);
         memset(head, 0, quant_head_bytes(l));
-        memset(code, 0, sizeof code);
         for (int c = 0; c < PANEL && rows[c]; c++) {
             const uint8_t *block =
                 (const uint8_t *)rows[c] + (size_t)(at / l->super) * (size_t)f->n_bytes;
-            quant_unpack(t, block, &b);
+            quant_unpack_codes(t, block, &b);
             put_head(p, t, head, c, block, &b);
-            for (int32_t e = 0; e < f->block; e++)
-                code[e / GROUP][c][e % GROUP] = code_of(p, b.q[e]);
+            for (int32_t g = 0; g < l->super; g++)
+                put_codes(p, b.q + g * GROUP, c, codes[g]);
         }
         for (end = end < n ? end : n; i < end; i++)
-            put_group(l, code[(i + before) % l->super],
+            put_group(l, codes[(i + before) % l->super],
                       (uint8_t *)panel + quant_group_at(l, skip, i));
     }
 }

@@ -6,11 +6,6 @@
 
 #include "common/quant.h"
 
-/* IQ4: the format's 16 values; MXFP4: twice its values. */
-static const int8_t iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                               1,    13,   25,  38,  53,  69,  89,  113};
-static const int8_t fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 const struct quant_type *quant_type_of(enum dtype t)
 {
     static const struct quant_type types[DT_N] = {
@@ -24,9 +19,9 @@ const struct quant_type *quant_type_of(enum dtype t)
         [DT_Q6_K] = {6, 2, -32, 208, 0, MINIMUM_NONE, SUB_BYTES, 0, NULL},
         [DT_Q2_K] = {2, 2, 0, 80, 82, MINIMUM_F16, SUB_NIBBLES, 0, NULL},
         [DT_Q3_K] = {3, 2, -4, 108, 0, MINIMUM_NONE, SUB_BYTES, 0, NULL},
-        [DT_IQ4_NL] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_NONE, 0, iq4},
-        [DT_IQ4_XS] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_BYTES, 0, iq4},
-        [DT_MXFP4] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_NONE, 1, fp4},
+        [DT_IQ4_NL] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_NONE, 0, quant_iq4},
+        [DT_IQ4_XS] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_BYTES, 0, quant_iq4},
+        [DT_MXFP4] = {4, 1, 0, 0, 0, MINIMUM_NONE, SUB_NONE, 1, quant_mxfp4},
         [DT_INT4_BF16] = {4, 1, -8, 0, 0, MINIMUM_NONE, SUB_NONE, 1, NULL},
         [DT_INT4_ZERO_F16] = {4, 1, 0, 0, 2, MINIMUM_ZERO, SUB_NONE, 0, NULL},
         [DT_INT4_ZERO_BF16] = {4, 1, 0, 0, 2, MINIMUM_ZERO, SUB_NONE, 1, NULL},
@@ -150,14 +145,6 @@ static void store_codes(const struct quant_type *q, const uint8_t *code, int lan
     }
 }
 
-static uint8_t code_of(const struct quant_type *q, int8_t value)
-{
-    for (int i = 0; q->values && i < 16; i++)
-        if (q->values[i] == value)
-            return (uint8_t)i;
-    return (uint8_t)(value - q->low);
-}
-
 /* The groups of one file block, [first, end) of the panel, of one lane. */
 static void store_block(enum dtype t, const struct quant_place *at, int lane, const char *data,
                         int32_t first, int32_t end, char *head)
@@ -166,10 +153,10 @@ static void store_block(enum dtype t, const struct quant_place *at, int lane, co
     int32_t super = 1 << at->super_shift;
     uint8_t code[QUANT_BLOCK_MAX];
     struct quant_block b;
-    quant_unpack(t, data, &b);
+    quant_unpack_codes(t, data, &b);
     store_head(t, at, lane, (const uint8_t *)data, &b, head);
     for (int e = 0; e < super * QUANT_GROUP; e++)
-        code[e] = code_of(q, b.q[e]);
+        code[e] = (uint8_t)(b.q[e] - q->low);
     char *group = head + at->head_bytes;
     for (int32_t g = first; g < end; g++, group += at->group_bytes)
         store_codes(q, code + (g + at->before) % super * QUANT_GROUP, lane, group);

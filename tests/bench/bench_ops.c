@@ -217,6 +217,27 @@ static void bench_linear(struct bench *b, int32_t m, int32_t n, int32_t k, enum 
     b->ops->free(b->be, out.buf);
 }
 
+/* Rows of a file to panels, on the backend's threads: what a cold start does. */
+static void bench_pack(struct bench *b, int32_t n, int32_t k, enum dtype t)
+{
+    char what[80];
+    snprintf(what, sizeof what, "pack N %d K %d %s", n, k, dtype_name(t));
+    if (!wanted(b, what))
+        return;
+    void *data = random_rows((size_t)n * (size_t)k, t);
+    struct weight_src src = source(data, n, k, t);
+    double best = INFINITY;
+    for (int try = 0; try < TRIES; try++) {
+        struct weight *w;
+        uint64_t t0 = bench_now_ns();
+        must(b->ops->load_weight(b->be, &src, &w));
+        best = fmin(best, (double)(bench_now_ns() - t0));
+        b->ops->free_weight(b->be, w);
+    }
+    free(data);
+    report(b, what, best, (double)n * (double)src.part[0].row_bytes, 0, b->top.fma_gflops);
+}
+
 static void bench_rows(struct bench *b, int32_t t, int32_t cols)
 {
     char what[80];
@@ -285,6 +306,7 @@ int main(int argc, char **argv)
         bench_linear(&b, 1, 8192, 2048, types[i]);
         if (b.patterns)
             continue;
+        bench_pack(&b, 8192, 2048, types[i]);
         bench_linear(&b, 1, CACHED_N, 2048, types[i]);
         if (types[i] == DT_Q4_0 || is_sorted(types[i])) {
             bench_linear(&b, 1, CACHED_N / 2, 8192, types[i]);
