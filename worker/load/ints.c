@@ -147,31 +147,36 @@ static size_t awq_place(size_t i)
     return place[i];
 }
 
+/* Neighbours in words that are `step` words apart, from word `at` on. */
+static void codes_of_words(const struct ints *m, size_t at, size_t step, size_t n, uint8_t *out)
+{
+    const unsigned mask = (1U << m->bits) - 1;
+    for (size_t i = 0; i < n; at += step) {
+        uint32_t word = word_at(&m->codes, at);
+        for (size_t end = i + 32 / m->bits; i < end && i < n; word >>= m->bits)
+            out[i++] = (uint8_t)(word & mask);
+    }
+}
+
 void ints_codes(const struct ints *m, size_t row, size_t col, size_t n, uint8_t *out)
 {
-    size_t each = 32 / m->bits, row_words = words(m->cols, m->bits);
-    uint32_t word = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t k = col + i;
-        switch (m->storage) {
-        case INTS_GPTQ:
-            if (i % each == 0)
-                word = word_at(&m->codes, k / each * m->rows + row);
-            out[i] = (uint8_t)field(word, k % each, m->bits);
-            break;
-        case INTS_AWQ:
-            word = word_at(&m->codes, k * (m->rows / 8) + row / 8);
-            out[i] = (uint8_t)field(word, awq_place(row % 8), 4);
-            break;
-        case INTS_PACKED:
-            if (i % each == 0)
-                word = word_at(&m->codes, row * row_words + k / each);
-            out[i] = (uint8_t)field(word, k % each, m->bits);
-            break;
-        default:
-            out[i] = (uint8_t)(m->codes.data[row * m->cols + k] ^ 0x80);
-            break;
-        }
+    size_t word = col * m->bits / 32, place = awq_place(row % 8);
+    switch (m->storage) {
+    case INTS_GPTQ:
+        codes_of_words(m, word * m->rows + row, m->rows, n, out);
+        break;
+    case INTS_AWQ:
+        for (size_t i = 0; i < n; i++)
+            out[i] =
+                (uint8_t)field(word_at(&m->codes, (col + i) * (m->rows / 8) + row / 8), place, 4);
+        break;
+    case INTS_PACKED:
+        codes_of_words(m, row * words(m->cols, m->bits) + word, 1, n, out);
+        break;
+    default:
+        for (size_t i = 0; i < n; i++)
+            out[i] = (uint8_t)(m->codes.data[row * m->cols + col + i] ^ 0x80);
+        break;
     }
 }
 
