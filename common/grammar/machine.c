@@ -48,7 +48,34 @@ enum { MAX_STEPS = 16 * MACHINE_MAX_PAIRS }; /* to make one state */
 
 /* ---- life ---- */
 
-enum { FIRST_TABLE = 256 };
+enum { FIRST_TABLE = 256, FIRST_BYTES = 4 };
+
+static uint32_t make_next(struct machine *m, uint32_t state, uint32_t class_id);
+
+/* ST_RANGE where all texts begin with the same bytes, of at most FIRST_BYTES, behind which no state is small enough: every
+ * answer would end there. */
+static enum status check_begin(struct machine *m, uint32_t state)
+{
+    uint32_t n_alive = 1;
+    for (int i = 0; i < FIRST_BYTES && n_alive == 1 && !m->full; i++) {
+        bool too_large = false, ends = m->states[state].accepts;
+        uint32_t alive = MACHINE_DEAD;
+        n_alive = 0;
+        for (uint32_t c = 0; c < expr_n_classes(m->rules->pool) && n_alive < 2 && !m->full; c++) {
+            uint32_t next = make_next(m, state, c);
+            too_large = too_large || m->too_large;
+            if (next != MACHINE_DEAD) {
+                alive = next;
+                n_alive++;
+            }
+        }
+        if (n_alive == 0 && too_large && !ends && !m->full)
+            FAIL(ST_RANGE, "%s: more than %d parts of the grammar are possible at once",
+                 rules_place(m->rules, m->root), MACHINE_MAX_PAIRS);
+        state = alive;
+    }
+    return ST_OK;
+}
 
 static enum status first_tables(struct machine *m)
 {
@@ -64,13 +91,14 @@ static enum status first_tables(struct machine *m)
     machine_flush(m);
     m->generation = 0;
     uint32_t start = machine_start(m);
+    enum status st = start == MACHINE_DEAD ? ST_OK : check_begin(m, start);
     m->stacks.work = NULL;
     TRY(work_check(m->rules->work));
     if (machine_no_memory(m))
         FAIL(ST_NOMEM, "no memory for a grammar's automaton");
     if (start == MACHINE_DEAD)
         FAIL(ST_RANGE, "%s: the grammar is too large", rules_place(m->rules, m->root));
-    return ST_OK;
+    return st;
 }
 
 enum status machine_create(struct machine **out, struct rules *rules, uint32_t root)
