@@ -75,13 +75,17 @@ static inline vi i_mul16(vb w, vi x)
     return _mm256_maddubs_epi16(w, x);
 }
 
-/* The sums are added in the order of the calls: gcc would make a tree of them, whose products do not
- * fit the registers. */
-static inline vi i_add16(vi a, vi b)
+/* Sums are added in the order of the calls: gcc would make a tree of them, whose products do not fit
+ * the registers. */
+static inline vi in_order(vi sum)
 {
-    vi sum = _mm256_add_epi16(a, b);
     __asm__("" : "+x"(sum));
     return sum;
+}
+
+static inline vi i_add16(vi a, vi b)
+{
+    return in_order(_mm256_add_epi16(a, b));
 }
 
 static inline vi i_widen(vi acc, vi sums)
@@ -89,10 +93,23 @@ static inline vi i_widen(vi acc, vi sums)
     return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
 }
 
+/* VPSIGNB, which one product of signed bytes needs, takes the place of a multiplication. */
+#define DOT_WORDS
+static inline void i_words(vb v, vi *even, vi *odd)
+{
+    *even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+    *odd = _mm256_srai_epi16(v, 8);
+}
+
+static inline vi i_dot_words(vi acc, vi w, vi x)
+{
+    return in_order(_mm256_add_epi32(acc, _mm256_madd_epi16(w, x)));
+}
+
 static inline vi i_dot(vi acc, vb w, vi x)
 {
     __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return in_order(_mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 #endif
 

@@ -8,6 +8,9 @@
  * and, with DOT_NARROW, for weights that are multiplied as their codes (unsigned):
  *   i_mul16, i_add16         two sums of two products a column, in 16 bits; adds them
  *   i_widen                  adds both sums of each column to an int32
+ * and, with DOT_WORDS, for signed weights and several rows:
+ *   i_words                  the even and the odd bytes as words
+ *   i_dot_words              adds two products of words a column
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
  * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
@@ -85,6 +88,49 @@ ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int qu
 {
     (void)narrow, (void)j, (void)n, (void)quads;
     return i_dot(dot, w, x);
+}
+#endif
+
+/* A group of some rows of x as words: quad j is the words of quads[row][0][j] and [1][j]. */
+struct x_words {
+    alignas(64) int32_t quads[Q_ROWS][2][QUADS];
+};
+
+#ifdef DOT_WORDS
+enum { HAS_WORDS = 1 };
+ALWAYS_INLINE void take_words(int rows, const char *x, struct x_words *out)
+{
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        vi even, odd;
+        i_words(b_load(x + r * GROUP), &even, &odd);
+        b_store(out->quads[r][0], even);
+        b_store(out->quads[r][1], odd);
+    }
+}
+
+/* dot [rows] of both vectors of columns += quad j of the weights a and b. */
+ALWAYS_INLINE void dot_words(int rows, struct sums *dot, vb a, vb b, const struct x_words *x, int j)
+{
+    vi even[2], odd[2];
+    i_words(a, &even[0], &odd[0]);
+    i_words(b, &even[1], &odd[1]);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        vi low = i_splat(x->quads[r][0][j]), high = i_splat(x->quads[r][1][j]);
+        dot[r].a = i_dot_words(i_dot_words(dot[r].a, even[0], low), odd[0], high);
+        dot[r].b = i_dot_words(i_dot_words(dot[r].b, even[1], low), odd[1], high);
+    }
+}
+#else
+enum { HAS_WORDS = 0 };
+ALWAYS_INLINE void take_words(int rows, const char *x, struct x_words *out)
+{
+    (void)rows, (void)x, (void)out;
+}
+ALWAYS_INLINE void dot_words(int rows, struct sums *dot, vb a, vb b, const struct x_words *x, int j)
+{
+    (void)rows, (void)dot, (void)a, (void)b, (void)x, (void)j;
 }
 #endif
 
@@ -264,6 +310,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
     const char *x = tx->x, *infos = (const char *)tx->info;
     const char *spread = tx->spread, *next = tx->next;
     struct pair sum[Q_ROWS][PAIRS];
+    struct x_words words;
     int step = tx->in_tile * X_GROUP_BYTES;
     UNROLL
     for (int r = 0; r < rows; r++)
@@ -281,6 +328,8 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
             for (int j = 0; j < QUADS; j++)
                 read_ahead_quad(tx->read, spread, j, tx->quad_bytes);
         }
+        if (HAS_WORDS && !narrow)
+            take_words(rows, x, &words);
         for (int q = 0; q < PAIRS; q++) {
             const uint8_t *wq = w->w + 4 * VL * q;
             UNROLL
@@ -297,6 +346,10 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
                     if (!HAS_NARROW && q == 0 && spread)
                         read_ahead_quad(tx->read, spread, j, tx->quad_bytes);
                     vb a = b_load(wq + j * PANEL * 4), b = b_load(wq + j * PANEL * 4 + 64);
+                    if (HAS_WORDS && !narrow) {
+                        dot_words(rows, dot, a, b, &words, j);
+                        continue;
+                    }
                     UNROLL
                     for (int r = 0; r < rows; r++) {
                         vi quad = load_quad(x + r * GROUP + 4 * j);
