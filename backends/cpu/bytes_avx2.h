@@ -4,6 +4,7 @@
 #define BACKENDS_CPU_BYTES_AVX2_H
 
 #include "backends/cpu/simd_avx2.h"
+#include "backends/cpu/x_words.h"
 
 enum { Q_ROWS = 4 };
 typedef __m256i vb;

@@ -4,6 +4,7 @@
 #define BACKENDS_CPU_BYTES_AVX512_H
 
 #include "backends/cpu/simd_avx512.h"
+#include "backends/cpu/x_words.h"
 
 #define Q_ROWS_8
 enum { Q_ROWS = 8 };
@@ -87,14 +88,35 @@ static inline vi i_mul16(vb w, vi x)
     return _mm512_maddubs_epi16(w, x);
 }
 
+/* Sums are added in the order of the calls: gcc would make a tree of them, whose products do not fit
+ * the registers. */
+static inline vi in_order(vi sum)
+{
+    __asm__("" : "+v"(sum));
+    return sum;
+}
+
 static inline vi i_add16(vi a, vi b)
 {
-    return _mm512_add_epi16(a, b);
+    return in_order(_mm512_add_epi16(a, b));
 }
 
 static inline vi i_widen(vi acc, vi sums)
 {
     return _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
+}
+
+/* One product of signed bytes takes six instructions, two of words take four. */
+#define DOT_WORDS
+static inline void i_words(vb v, vi *even, vi *odd)
+{
+    *even = _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8);
+    *odd = _mm512_srai_epi16(v, 8);
+}
+
+static inline vi i_dot_words(vi acc, vi w, vi x)
+{
+    return in_order(_mm512_add_epi32(acc, _mm512_madd_epi16(w, x)));
 }
 
 static inline vi i_dot(vi acc, vb w, vi x)

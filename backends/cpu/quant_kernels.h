@@ -9,7 +9,8 @@
  *   i_mul16, i_add16         two sums of two products a column, in 16 bits; adds them
  *   i_widen                  adds both sums of each column to an int32
  * and, with DOT_WORDS, for signed weights and several rows:
- *   i_words                  the even and the odd bytes as words
+ *   x_words                  see x_words.h
+ *   i_words                  the even and the odd bytes of a vector as words
  *   i_dot_words              adds two products of words a column
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
@@ -101,12 +102,8 @@ enum { HAS_WORDS = 1 };
 ALWAYS_INLINE void take_words(int rows, const char *x, struct x_words *out)
 {
     UNROLL
-    for (int r = 0; r < rows; r++) {
-        vi even, odd;
-        i_words(b_load(x + r * GROUP), &even, &odd);
-        b_store(out->quads[r][0], even);
-        b_store(out->quads[r][1], odd);
-    }
+    for (int r = 0; r < rows; r++)
+        x_words(x + r * GROUP, out->quads[r][0], out->quads[r][1]);
 }
 
 /* dot [rows] of both vectors of columns += quad j of the weights a and b. */
