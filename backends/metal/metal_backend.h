@@ -49,9 +49,10 @@ struct metal_part {
     enum metal_type type;
     int32_t row0, rows;
     size_t at, row_bytes; /* in weight.data */
+    struct metal_form form;
 };
 
-/* matrix: its parts' rows as in the file; vector: [k] f32.  A stack has n_stacked matrices, one every
+/* matrix: its parts' rows as in the file, or as shaders/scaled.metal has them; vector: [k] f32.  A stack has n_stacked matrices, one every
  * `step` bytes. */
 struct weight {
     bool vector;
@@ -101,7 +102,7 @@ struct backend {
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
 {
-    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_matrix_one_mxfp4;
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_matrix_one_small;
 }
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
@@ -110,10 +111,10 @@ static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum me
     assert(type < N_METAL_WEIGHT_TYPES);
     return (enum metal_kernel)((int)first + (int)type);
 }
-static_assert((int)KERNEL_embed_mxfp4 == (int)KERNEL_embed_f32 + (int)METAL_MXFP4 &&
+static_assert((int)KERNEL_embed_small == (int)KERNEL_embed_f32 + (int)METAL_SMALL &&
                   (int)KERNEL_linear_q4_k == (int)KERNEL_linear_f32 + (int)METAL_Q4_K &&
                   (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0 &&
-                  (int)KERNEL_matrix_one_mxfp4 == (int)KERNEL_matrix_one_f32 + (int)METAL_MXFP4,
+                  (int)KERNEL_matrix_one_small == (int)KERNEL_matrix_one_f32 + (int)METAL_SMALL,
               "kernels in the order of types");
 
 /* What kernel argument i + 1 is bound to. */
@@ -231,6 +232,19 @@ size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32
 enum status metal_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                              struct weight **out);
 void metal_free_weight(struct backend *be, struct weight *w);
+
+/* scaled.c: parts that are stored with scales beside their codes. */
+/* Is it such a type?  *type is written then. */
+bool metal_scaled(enum dtype t, enum metal_type *type);
+/* ST_RANGE: a share that begins outside its first block, or rows without scales. */
+MUST_CHECK enum status metal_check_scaled(const struct weight_src *src,
+                                          const struct weight_part *p);
+/* Of a part with columns; *row_bytes is a multiple of 4. */
+struct metal_form metal_scaled_form(const struct weight_src *src, const struct weight_part *p,
+                                    size_t *row_bytes);
+/* Head and rows, to zeroed memory. */
+void metal_fill_scaled(const struct weight_src *src, const struct weight_part *p,
+                       const struct metal_part *part, char *to);
 
 /* matrices.c */
 /* How products are made: the environment's INGOT_METAL_PRODUCTS, "chains" (also without it) or

@@ -12,15 +12,18 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
     for (int i = 0; i < table->n_parts; i++) {
         const struct metal_part *p = &table->part[i];
         const struct metal_bound bound[] = {{table->data, p->at}, bound_i32(ids), bound_f32(out)};
-        const struct metal_embed_args args = {.k = table->k,
-                                              .n = table->n,
-                                              .row0 = p->row0,
-                                              .rows = p->rows,
-                                              .row_bytes = (int32_t)p->row_bytes,
-                                              .first_id = first_id,
-                                              .id_stride = ids.stride,
-                                              .out_stride = out.stride,
-                                              .fills = i == 0};
+        struct metal_embed_args args = {.k = table->k,
+                                        .n = table->n,
+                                        .row0 = p->row0,
+                                        .rows = p->rows,
+                                        .row_bytes = (int32_t)p->row_bytes,
+                                        .first_id = first_id,
+                                        .id_stride = ids.stride,
+                                        .out_stride = out.stride,
+                                        .fills = i == 0,
+                                        .n_slices = table->n_slices,
+                                        .form = p->form};
+        memcpy(args.slice_end, table->slice_end, sizeof args.slice_end);
         struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
         TRY(METAL_DISPATCH(be, metal_kernel_of(KERNEL_embed_f32, p->type), args, bound, groups,
                            METAL_STRIP, 0));
@@ -55,7 +58,8 @@ static enum status product(struct backend *be, const struct weight *w, const str
                                      .x_stride = x.stride,
                                      .out_stride = out.stride,
                                      .has_bias = w->bias != NULL,
-                                     .n_slices = w->n_slices};
+                                     .n_slices = w->n_slices,
+                                     .form = p->form};
     memcpy(args.slice_end, w->slice_end, sizeof args.slice_end);
     struct metal_bound from = bound_f32(x), to = bound_f32(out), bias = from;
     from.off += (size_t)first * view_row_step(x);

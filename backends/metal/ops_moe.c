@@ -140,19 +140,18 @@ static enum status products(struct backend *be, const struct chunk *c, const str
                             struct metal_bound x, struct metal_bound out,
                             struct metal_experts_args args)
 {
+    args.first = first;
     args.rows = n;
     args.row_bytes = (int32_t)p->row_bytes;
     args.expert_step = (int32_t)(w->step / 16);
     args.n_experts = c->ml->n_experts;
     args.top_k = c->ml->top_k;
     args.n_slices = w->n_slices;
+    args.form = p->form;
     memcpy(args.slice_end, w->slice_end, sizeof args.slice_end);
-    const struct metal_bound bound[] = {{w->data, p->at + (size_t)first * p->row_bytes},
-                                        x,
-                                        in_room(c, c->room.start),
-                                        in_room(c, c->room.first_tile),
-                                        in_room(c, c->room.pair),
-                                        out};
+    const struct metal_bound bound[] = {{w->data, p->at},          x,
+                                        in_room(c, c->room.start), in_room(c, c->room.first_tile),
+                                        in_room(c, c->room.pair),  out};
     struct mtl_size groups = {groups_for(n, METAL_LINEAR_SIMDS), (unsigned long)most_tiles(c), 1};
     return METAL_DISPATCH(be, metal_kernel_of(KERNEL_experts_f32, p->type), args, bound, groups,
                           32 * METAL_LINEAR_SIMDS,

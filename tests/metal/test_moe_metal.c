@@ -61,6 +61,25 @@ Test(moe_metal, quantised_experts)
     check(DT_MXFP4, 4, 2, 64, 320, 4);
 }
 
+/* Slices of these widths begin within blocks: their scales are of 8, 4 or fewer columns. */
+Test(moe_metal, experts_of_huggingface_folders)
+{
+    check(DT_E4M3, 4, 2, 128, 2048, 3);
+    check(DT_E4M3, 4, 2, 96, 600, 5);
+    check(DT_INT4_BF16, 4, 2, 64, 320, 9);
+    check(DT_INT4_ZERO_F16, 4, 3, 96, 256, 3);
+    check(DT_INT4_ZERO_BF16, 4, 2, 64, 288, 1);
+    check(DT_INT8_BF16, 4, 2, 64, 320, 2);
+    check(DT_INT8_ZERO_F16, 4, 2, 64, 256, 3);
+    check(DT_INT8_ZERO_BF16, 4, 2, 64, 160, 2);
+    check(DT_INT4_INDEX, 4, 2, 70, 333, 4);
+    check(DT_INT8_INDEX, 4, 2, 64, 256, 4);
+    check(DT_NF4, 4, 2, 128, 1024, 3);
+    check(DT_FP4, 4, 2, 64, 300, 2);
+    check(DT_NVFP4, 4, 3, 64, 512, 4);
+    check(DT_NVFP4, 4, 2, 48, 280, 2);
+}
+
 enum { T = 6, E = 130, K = 8 };
 
 static struct weight *vector_of(struct backend *be, const float *data)

@@ -149,9 +149,12 @@ template <int TYPE> static inline float quant_at(const device uint8_t *row, int 
                  : small_at<TYPE>(row + k / 32 * block_bytes<TYPE>(), k % 32);
 }
 
-/* Element k of a row of any type. */
-template <int TYPE> static inline float weight_at(const device uint8_t *row, int k)
+/* Element k of a row of any type; scaled ones: of a slice. */
+template <int TYPE>
+static inline float weight_at(const thread struct row_slice &in, const device uint8_t *row, int k)
 {
+    if (is_scaled<TYPE>())
+        return scaled_at<TYPE>(in, row, k);
     if (TYPE == METAL_F32)
         return ((const device float *)row)[k];
     if (TYPE == METAL_F16)
