@@ -46,6 +46,8 @@
     METAL_WEIGHT_KERNELS(X, experts)                                                               \
     METAL_WEIGHT_KERNELS(X, matrix)                                                                \
     METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
+    X(input_peaks)                                                                                 \
+    X(round_input)                                                                                 \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \
@@ -110,6 +112,7 @@ enum {
     METAL_MAX_SLICES = 8,      /* N_SLICES of backend.h */
     METAL_MAX_EXPERTS = 512,   /* MOE_MAX_EXPERTS of backend.h */
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
+    METAL_INPUT_SIMDS = 8,     /* of a group of input_peaks and round_input */
 };
 
 /* Element types of weights, then of caches alone. */
@@ -262,6 +265,21 @@ struct metal_delta_args {
     float dt_min, dt_max;
 };
 
+/* What kernels take of an input_rule; with a scale of all values a group is any run of columns. */
+enum metal_grid { METAL_GRID_NONE, METAL_GRID_INT8, METAL_GRID_E4M3 };
+struct metal_rule {
+    int32_t grid;         /* enum metal_grid */
+    int32_t group, first; /* columns of a group, 0: all; this rank's first column */
+    float scale;          /* > 0: of every value */
+};
+
+/* n columns of each row, groups [first_group, end_group). */
+struct metal_inputs_args {
+    struct metal_rule rule;
+    int32_t n, x_stride, out_stride, peaks_stride;
+    int32_t first_group, end_group, has_peaks;
+};
+
 struct metal_qkv_args {
     int32_t n_q, n_kv, d, rot_dim;
     int32_t qkv_stride, q_stride;
@@ -269,6 +287,7 @@ struct metal_qkv_args {
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
     int32_t qk_unit, v_norm, v_is_k;
     int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */
+    struct metal_rule round_latent;
     float eps;
 };
 

@@ -259,6 +259,17 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
 enum status metal_linear(struct backend *be, const struct weight *w, struct view x,
                          struct view out);
 
+/* ops_inputs.c */
+struct metal_rule metal_rule_of(const struct input_rule *r);
+enum status metal_input_peaks(struct backend *be, const struct input_rule *r, struct view x,
+                              struct view out);
+enum status metal_round_input(struct backend *be, const struct input_rule *r, struct view x,
+                              struct view peaks, struct view out);
+/* The same of rows; args: n, strides, has_peaks. */
+enum status metal_round_rows(struct backend *be, const struct input_rule *r, int32_t rows,
+                             struct metal_inputs_args args, struct metal_bound x,
+                             struct metal_bound peaks, struct metal_bound out);
+
 /* ops_moe.c */
 enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
                             struct view ids, struct view weights);

@@ -92,7 +92,7 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     assert(al->n_q > 0 && al->n_kv == 1 && al->d_value + al->rot_dim == al->d_head && al->k_norm);
     assert(latent.cols == al->d_head && q.cols == al->n_q * al->d_head && !al->q_scale.buf);
     assert(q_heads.cols % al->n_q == 0 && q_heads.cols / al->n_q >= al->rot_dim);
-    assert(kv.k.stride == kv.k.cols && al->round_latent.grid == GRID_NONE);
+    assert(kv.k.stride == kv.k.cols && !al->round_latent.shared);
     TRY(check_latent(al));
     if (st->n_tokens == 0)
         return ST_OK;
@@ -110,6 +110,7 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     struct metal_qkv_args args = qkv_args(al, kv, latent, q);
     args.head = q_heads.cols / al->n_q;
     args.head_stride = q_heads.stride;
+    args.round_latent = metal_rule_of(&al->round_latent);
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q + 1, 1};
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }

@@ -186,7 +186,12 @@ static enum status activate(struct backend *be, const struct chunk *c)
                                         .glu_limit = ml->glu_limit,
                                         .glu_alpha = ml->glu_alpha};
     struct mtl_size groups = {(unsigned long)n_pairs(c), groups_for(ml->ffn, METAL_STRIP), 1};
-    return METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0);
+    TRY(METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0));
+    if (ml->round_hidden.grid == GRID_NONE)
+        return ST_OK;
+    const struct metal_inputs_args rows = {
+        .n = ml->ffn, .x_stride = mid_cols(ml), .out_stride = mid_cols(ml)};
+    return metal_round_rows(be, &ml->round_hidden, n_pairs(c), rows, mid, mid, mid);
 }
 
 static enum status gate_up(struct backend *be, const struct chunk *c)
@@ -249,7 +254,7 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && out.cols == ml->hidden);
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit <= 0.0f && !ml->weigh_input));
-    assert(ml->round_hidden.grid == GRID_NONE);
+    assert(!ml->round_hidden.shared && !ml->input_scale && !ml->hidden_scale);
     int32_t most = chunk_of(ml, x.rows);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < most ? x.rows - t : most;

@@ -7,8 +7,6 @@
 /* Why the Metal backend does not run the case; NULL: it does. */
 static inline const char *metal_lacks(const struct op_case *c)
 {
-    if (c->op == &op_round_input || (c->op == &op_latent_to_cache && c->variant))
-        return "no rounding of inputs";
     if ((c->op == &op_linear || c->op == &op_embed) && is_sorted(c->dtype))
         return "no weights with sorted columns";
     return NULL;

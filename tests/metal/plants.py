@@ -104,6 +104,9 @@ PLANTS = {
                                       BACKEND, None),
     "slices of codes that begin too early": ("scaled.c", "metal_stored_cols(src->slice_end[i] - start) * bits / 8;",
                                              "(src->slice_end[i] - start) * bits / 8;", OPS, "linear"),
+    "a group's peak of one lane": ("shaders/inputs.metal", ": tree_max(peak);", ": peak;", OPS, "round_input"),
+    "experts whose hidden values stay as they are": ("ops_moe.c", "if (ml->round_hidden.grid == GRID_NONE)",
+                                                     "if (ml->round_hidden.grid != GRID_NONE)", MOE, None),
     "blocks counted from a share's first column": ("scaled.c", "(size_t)((p->skip + k) / form->block)", "(size_t)(k / form->block)",
                                                    OPS, "embed"),
 }
