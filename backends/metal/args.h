@@ -19,9 +19,7 @@
     F(a, b, q4_k, METAL_Q4_K)                                                                      \
     F(a, b, q5_k, METAL_Q5_K)                                                                      \
     F(a, b, q6_k, METAL_Q6_K)                                                                      \
-    F(a, b, iq4_nl, METAL_IQ4_NL)                                                                  \
     F(a, b, iq4_xs, METAL_IQ4_XS)                                                                  \
-    F(a, b, mxfp4, METAL_MXFP4)                                                                    \
     F(a, b, e4m3, METAL_E4M3)                                                                      \
     F(a, b, int4_bf16, METAL_INT4_BF16)                                                            \
     F(a, b, int4_zero_f16, METAL_INT4_ZERO_F16)                                                    \
@@ -31,6 +29,7 @@
     F(a, b, int8_zero_bf16, METAL_INT8_ZERO_BF16)                                                  \
     F(a, b, int4_index, METAL_INT4_INDEX)                                                          \
     F(a, b, int8_index, METAL_INT8_INDEX)                                                          \
+    F(a, b, iq4_nl, METAL_IQ4_NL)                                                                  \
     F(a, b, levels, METAL_LEVELS)                                                                  \
     F(a, b, small, METAL_SMALL)
 

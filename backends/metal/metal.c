@@ -60,7 +60,7 @@ static void metal_info(struct backend *be, struct backend_info *out)
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
     /* the orders of this backend's products, which decide their bits */
-    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices1" : "chains2");
+    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices2" : "chains3");
 }
 
 const struct backend_ops metal_ops = {

@@ -32,6 +32,8 @@ static const struct scaled_type {
     {DT_NF4, METAL_LEVELS, ELEMENTS, 4, 4},
     {DT_FP4, METAL_LEVELS, ELEMENTS, 4, 4},
     {DT_NVFP4, METAL_SMALL, ELEMENTS, 4, 1},
+    {DT_MXFP4, METAL_SMALL, BLOCKS, 4, 1},
+    {DT_IQ4_NL, METAL_IQ4_NL, BLOCKS, 4, 2},
 };
 
 static const struct scaled_type *scaled_type(enum dtype t)
@@ -85,10 +87,22 @@ static int32_t slice_scales(const struct weight_src *src, const struct metal_for
 
 static size_t head_bytes(const struct weight_src *src, const struct weight_part *p)
 {
-    size_t n = is_indexed(p->dtype)   ? (size_t)src->cols * sizeof(uint16_t)
-               : p->dtype == DT_NVFP4 ? (N_LEVELS + N_SMALL) * sizeof(float)
-               : has_levels(p->dtype) ? N_LEVELS * sizeof(float)
-                                      : 0;
+    size_t n = 0;
+    switch (scaled_type(p->dtype)->type) {
+    case METAL_INT4_INDEX:
+    case METAL_INT8_INDEX:
+        n = (size_t)src->cols * sizeof(uint16_t);
+        break;
+    case METAL_SMALL:
+        n = (N_LEVELS + N_SMALL) * sizeof(float);
+        break;
+    case METAL_LEVELS:
+    case METAL_IQ4_NL:
+        n = N_LEVELS * sizeof(float);
+        break;
+    default:
+        break;
+    }
     return metal_round_up(n, 16);
 }
 
@@ -122,15 +136,16 @@ static const uint8_t *block_at(const struct weight_part *p, int32_t r, int32_t k
 static void take_codes(const struct weight_part *p, int32_t r, int32_t k, int32_t n, uint8_t *codes)
 {
     const struct quant_form *f = quant_form(p->dtype);
+    bool halves = scaled_type(p->dtype)->bits == 4;
     if (!f) {
         memcpy(codes, (const uint8_t *)p->data + (size_t)r * p->row_bytes + k, (size_t)n);
         return;
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t at = (p->skip + k + i) % f->block;
-        int32_t half = f->nibbles ? f->block / 2 : f->block;
+        int32_t half = halves ? f->block / 2 : f->block;
         const uint8_t *q = block_at(p, r, k + i) + f->n_bytes - half;
-        codes[i] = f->nibbles ? (uint8_t)(q[at % half] >> (at / half * 4) & 15) : q[at];
+        codes[i] = halves ? (uint8_t)(q[at % half] >> (at / half * 4) & 15) : q[at];
     }
 }
 
@@ -162,7 +177,8 @@ static void fill_scale(const struct weight_part *p, const struct metal_form *for
     const struct quant_form *f = quant_form(p->dtype);
     if (f) {
         const uint8_t *block = block_at(p, r, k);
-        memcpy(row + 2 * at, block, 2);
+        size_t size = p->dtype == DT_MXFP4 ? 1 : 2;
+        memcpy(row + size * at, block, size);
         if (f->has_zero)
             row[2 * (size_t)form->n_scales + at] = block[2];
     } else if (p->dtype == DT_NVFP4)
@@ -190,17 +206,41 @@ static void fill_row(const struct weight_src *src, const struct weight_part *p,
     }
 }
 
+/* What the 16 codes of a type stand for. */
+static void levels_of(enum dtype t, float *level)
+{
+    const struct quant_form *f = quant_form(t);
+    uint8_t block[QUANT_BLOCK_MAX] = {0};
+    struct quant_block q;
+    if (!f) {
+        memcpy(level, dtype_levels(t), N_LEVELS * sizeof *level);
+        return;
+    }
+    for (int i = 0; i < N_LEVELS; i++) /* a block whose first elements have the codes 0 to 15 */
+        block[f->n_bytes - N_LEVELS + i] = (uint8_t)i;
+    quant_unpack(t, block, &q);
+    for (int i = 0; i < N_LEVELS; i++)
+        level[i] = (float)q.q[i];
+}
+
+static float small_scale(const struct weight_part *p, uint8_t byte)
+{
+    return p->dtype == DT_MXFP4 ? f32_of_bf16(quant_exponent(byte))
+                                : f32_of_e4m3(byte) * p->factor / p->divisor;
+}
+
 static void fill_head(const struct weight_src *src, const struct weight_part *p, uint8_t *head)
 {
+    enum metal_type type = scaled_type(p->dtype)->type;
+    float table[N_LEVELS + N_SMALL];
     if (is_indexed(p->dtype))
         memcpy(head, p->index, (size_t)src->cols * sizeof *p->index);
-    if (!has_levels(p->dtype))
+    if (type != METAL_LEVELS && type != METAL_IQ4_NL && type != METAL_SMALL)
         return;
-    memcpy(head, dtype_levels(p->dtype), N_LEVELS * sizeof(float));
-    for (int i = 0; i < N_SMALL && p->dtype == DT_NVFP4; i++) {
-        float scale = f32_of_e4m3((uint8_t)i) * p->factor / p->divisor;
-        memcpy(head + (size_t)(N_LEVELS + i) * sizeof scale, &scale, sizeof scale);
-    }
+    levels_of(p->dtype, table);
+    for (int i = 0; i < N_SMALL && type == METAL_SMALL; i++)
+        table[N_LEVELS + i] = small_scale(p, (uint8_t)i);
+    memcpy(head, table, (type == METAL_SMALL ? N_LEVELS + N_SMALL : N_LEVELS) * sizeof *table);
 }
 
 void metal_fill_scaled(const struct weight_src *src, const struct weight_part *p,

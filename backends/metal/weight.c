@@ -11,12 +11,10 @@ static const struct type_row {
     enum dtype dtype;
     enum metal_type type;
 } types[] = {
-    {DT_F32, METAL_F32},     {DT_F16, METAL_F16},       {DT_BF16, METAL_BF16},
-    {DT_Q8_0, METAL_Q8_0},   {DT_Q4_0, METAL_Q4_0},     {DT_Q4_1, METAL_Q4_1},
-    {DT_Q5_0, METAL_Q5_0},   {DT_Q5_1, METAL_Q5_1},     {DT_Q2_K, METAL_Q2_K},
-    {DT_Q3_K, METAL_Q3_K},   {DT_Q4_K, METAL_Q4_K},     {DT_Q5_K, METAL_Q5_K},
-    {DT_Q6_K, METAL_Q6_K},   {DT_IQ4_NL, METAL_IQ4_NL}, {DT_IQ4_XS, METAL_IQ4_XS},
-    {DT_MXFP4, METAL_MXFP4},
+    {DT_F32, METAL_F32},   {DT_F16, METAL_F16},       {DT_BF16, METAL_BF16}, {DT_Q8_0, METAL_Q8_0},
+    {DT_Q4_0, METAL_Q4_0}, {DT_Q4_1, METAL_Q4_1},     {DT_Q5_0, METAL_Q5_0}, {DT_Q5_1, METAL_Q5_1},
+    {DT_Q2_K, METAL_Q2_K}, {DT_Q3_K, METAL_Q3_K},     {DT_Q4_K, METAL_Q4_K}, {DT_Q5_K, METAL_Q5_K},
+    {DT_Q6_K, METAL_Q6_K}, {DT_IQ4_XS, METAL_IQ4_XS},
 };
 
 static const struct type_row *type_of(enum dtype t)

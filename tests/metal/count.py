@@ -14,12 +14,12 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "E4M3",
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "E4M3",
          "INT4_BF16", "INT4_ZERO_F16", "INT4_ZERO_BF16", "INT8_BF16", "INT8_ZERO_F16", "INT8_ZERO_BF16", "INT4_INDEX", "INT8_INDEX",
          "LEVELS", "SMALL"]
 FREE = {"phi", "bitcast", "getelementptr", "freeze", "extractelement", "insertelement", "shufflevector"}
 PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16, "INT4_BF16": 16, "INT4_ZERO_F16": 16, "INT4_ZERO_BF16": 16, "INT4_INDEX": 16,
-         "LEVELS": 16, "SMALL": 16}  # weights of a piece, else 8: pieces.metal
+         "LEVELS": 16, "SMALL": 16, "IQ4_NL": 16, "IQ4_XS": 16}  # weights of a piece, else 8: pieces.metal
 ROWS = {1: 4, 8: 2}  # of w in a simdgroup, by rows of x: args.h
 MATRIX = 18  # assumed: not measured
 MATRIX_ROWS = 16  # of w in a simdgroup, for 8 or 32 rows of x: args.h

@@ -72,7 +72,7 @@ static void choose(const char *products)
 Test(metal, matrix_products_are_chosen_by_name)
 {
     static const char *const all[][2] = {
-        {NULL, "chains2"}, {"chains", "chains2"}, {"matrices", "matrices1"}};
+        {NULL, "chains3"}, {"chains", "chains3"}, {"matrices", "matrices2"}};
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         struct backend_info info;
         if (all[i][0])

@@ -5,7 +5,7 @@
 /* Runs of a piece. */
 template <int TYPE> static inline int piece_runs()
 {
-    return TYPE == METAL_Q4_K || TYPE == METAL_Q5_K || TYPE == METAL_Q6_K ||
+    return TYPE == METAL_Q4_K || TYPE == METAL_Q5_K || TYPE == METAL_Q6_K || TYPE == METAL_IQ4_XS ||
                    (is_scaled<TYPE>() && !has_bytes<TYPE>())
                ? 4
                : 2;
@@ -14,7 +14,7 @@ template <int TYPE> static inline int piece_runs()
 /* Columns of a unit. */
 template <int TYPE> static inline int unit_cols()
 {
-    return TYPE == METAL_Q4_0                          ? 32
+    return TYPE == METAL_Q4_0 || TYPE == METAL_IQ4_XS ? 32
            : TYPE == METAL_Q4_K || TYPE == METAL_Q5_K ? 64
            : TYPE == METAL_Q6_K                        ? 128
                                                        : 4 * piece_runs<TYPE>();
@@ -37,6 +37,7 @@ template <int TYPE> static inline int run_at(int run)
 {
     return TYPE == METAL_Q4_0                          ? 16 * run
            : TYPE == METAL_Q4_K || TYPE == METAL_Q5_K ? run / 2 * 32 + run % 2 * 4
+           : TYPE == METAL_IQ4_XS                      ? run / 2 * 16 + run % 2 * 4
            : TYPE == METAL_Q6_K                        ? 32 * run
                                                        : 4 * run;
 }
@@ -182,6 +183,21 @@ static inline void q6_k_piece(const device uint8_t *p, uint i, thread float *w)
     }
 }
 
+/* Low halves of 8 bytes, then high halves: 16 columns apart, of one group. */
+static inline void iq4_xs_piece(const device uint8_t *p, uint i, thread float *w)
+{
+    const device uint32_t *head = (const device uint32_t *)p;
+    const device uint32_t *codes = (const device uint32_t *)(p + 8 + 8 * i);
+    uint g = i / 2;
+    uint32_t s = (head[1] >> (4 * g) & 15U) | (head[0] >> (16 + 2 * g) & 3U) << 4;
+    float scale = f16_low(head[0]) * field(s, 0, 63, 32.0f);
+    UNROLL for (int j = 0; j < 8; j++) {
+        uint32_t u = codes[j / 4] >> (j % 4 * 8);
+        w[j] = iq4_levels[u & 15U] * scale;
+        w[8 + j] = iq4_levels[u >> 4 & 15U] * scale;
+    }
+}
+
 /* The weights of a piece, run by run: [4 piece_runs]. */
 template <int TYPE>
 static inline void piece_weights(const thread struct row_slice &in, const device uint8_t *row,
@@ -205,6 +221,8 @@ static inline void piece_weights(const thread struct row_slice &in, const device
         q5_k_piece(row + piece / large * 176, piece % large, w);
     else if (TYPE == METAL_Q6_K)
         q6_k_piece(row + piece / large * 210, piece % large, w);
+    else if (TYPE == METAL_IQ4_XS)
+        iq4_xs_piece(row + piece / large * 136, piece % large, w);
     else if (is_scaled<TYPE>())
         scaled_piece<TYPE>(in, row, piece, w);
     else

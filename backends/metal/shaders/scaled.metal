@@ -1,8 +1,9 @@
-/* Rows with scales beside their codes, in place of blocks: the types of HuggingFace folders.  scaled.c writes them.
+/* Rows with scales beside their codes, in place of blocks: the types of HuggingFace folders, IQ4_NL and
+ * MXFP4.  scaled.c writes them.
  *   part   the head, then the rows
- *   head   LEVELS, SMALL: the levels of the 16 codes, f32; SMALL: behind them the scales that the 256 bytes stand
+ *   head   LEVELS, SMALL, IQ4_NL: the levels of the 16 codes, f32; SMALL: behind them the scales that the 256 bytes stand
  *          for, f32.  Indexed types: the groups of the columns, u16
- *   row    scales [n_scales] (f32; SMALL: bytes; integers in blocks: f16 or bf16), then with zero points these
+ *   row    scales [n_scales] (f32; SMALL: bytes; IQ4_NL and integers in blocks: f16 or bf16), then with zero points these
  *          [n_scales] int8, of indexed types the minima [n_scales] f32; from codes_at on the codes of the slices,
  *          of 4 or 8 bits, a column behind the other, each slice at a multiple of 8 columns
  * A scale is of the columns that metal_scale_shift says, of indexed types of a group. */
@@ -31,7 +32,7 @@ template <int TYPE> static inline bool has_zero()
 
 template <int TYPE> static inline bool has_levels_of_codes()
 {
-    return TYPE == METAL_LEVELS || TYPE == METAL_SMALL;
+    return TYPE == METAL_LEVELS || TYPE == METAL_SMALL || TYPE == METAL_IQ4_NL;
 }
 
 /* The slice of a part's rows that is at hand. */
@@ -96,8 +97,9 @@ static inline float slice_scale(const thread struct row_slice &s, const device u
     if (TYPE == METAL_SMALL)
         return ((const device float *)s.head)[16 + row[i]];
     uint16_t h = ((const device uint16_t *)row)[i];
-    return TYPE == METAL_INT4_ZERO_F16 || TYPE == METAL_INT8_ZERO_F16 ? widened_f16(h)
-                                                                      : f32_of_bf16(h);
+    return TYPE == METAL_INT4_ZERO_F16 || TYPE == METAL_INT8_ZERO_F16 || TYPE == METAL_IQ4_NL
+               ? widened_f16(h)
+               : f32_of_bf16(h);
 }
 
 /* What is added for the zero point that belongs to scale i, exactly. */
