@@ -164,9 +164,11 @@ struct metal_embed_args {
     struct metal_form form;
 };
 
+/* group.z: matrices of a stack, each with columns of its own of x and out, the steps from one to the next. */
 struct metal_linear_args {
     int32_t rows, row_bytes; /* of this part of w */
     int32_t n_tokens, x_stride, out_stride;
+    int32_t w_step, x_step, out_step; /* w_step in 16 bytes */
     int32_t has_bias;
     int32_t n_slices, slice_end[METAL_MAX_SLICES];
     struct metal_form form;

@@ -258,6 +258,8 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
                         struct view ids, struct view out);
 enum status metal_linear(struct backend *be, const struct weight *w, struct view x,
                          struct view out);
+enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                               struct view out);
 
 /* ops_inputs.c */
 struct metal_rule metal_rule_of(const struct input_rule *r);
@@ -323,8 +325,6 @@ enum status metal_delta_rule(struct backend *be, const struct delta_layer *dl,
 enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *al,
                                   const struct step_dev *st, struct view latent,
                                   struct view q_heads, struct kv_layer kv, struct view q);
-enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
-                               struct view out);
 enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                struct view q);

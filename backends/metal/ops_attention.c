@@ -115,23 +115,6 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-/* A dispatch for each head and part. */
-enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
-                               struct view out)
-{
-    int32_t n = w->n_stacked, a = x.cols / n, b = out.cols / n;
-    assert(n > 0 && w->n_slices == 1 && x.rows == out.rows && !w->bias);
-    assert(x.cols % n == 0 && a >= w->k && out.cols % n == 0 && b >= w->n);
-    for (int32_t h = 0; h < n; h++) {
-        struct weight one = *w;
-        one.n_stacked = 0;
-        for (int i = 0; i < one.n_parts; i++)
-            one.part[i].at += (size_t)h * w->step;
-        TRY(metal_linear(be, &one, view_columns(x, h * a, w->k), view_columns(out, h * b, w->n)));
-    }
-    return ST_OK;
-}
-
 static_assert((int)METAL_REL_REACH == (int)REL_REACH, "distances of the kernel and of the table");
 
 static enum metal_kernel attention_kernel(enum metal_type t)

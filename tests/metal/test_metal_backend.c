@@ -617,6 +617,52 @@ Test(metal, matrices_of_huggingface_folders_are_hardly_larger_than_in_the_file)
     }
 }
 
+/* The matrices of all heads are one dispatch, and have the bits of products alone. */
+Test(metal, products_of_all_heads_are_one_dispatch)
+{
+    enum { HEADS = 6, IN = 40, OUT = 24, ROWS = 3 };
+    static float w[HEADS][OUT][IN], in[ROWS][HEADS * IN], want[ROWS][OUT], got[ROWS][HEADS * OUT];
+    struct weight_src src[HEADS];
+    struct weight *stack, *one;
+    struct buf *x, *out;
+    struct backend *be = open_metal();
+    for (int i = 0; i < HEADS * OUT * IN; i++)
+        w[i / IN / OUT][i / IN % OUT][i % IN] = (float)(i * 7919 % 1009 - 500) / 257.0f;
+    for (int i = 0; i < ROWS * HEADS * IN; i++)
+        in[i / (HEADS * IN)][i % (HEADS * IN)] = (float)(i * 104729 % 2003 - 1000) / 331.0f;
+    for (int h = 0; h < HEADS; h++)
+        src[h] = (struct weight_src){
+            .name = "heads",
+            .cols = IN,
+            .n_parts = 1,
+            .n_slices = 1,
+            .slice_end = {IN},
+            .part = {{.data = w[h], .row_bytes = sizeof w[h][0], .dtype = DT_F32, .rows = OUT}}};
+    MUST(metal_alloc(be, sizeof in, MEM_DEVICE, &x));
+    MUST(metal_alloc(be, sizeof got, MEM_DEVICE, &out));
+    struct view vx = f32_view(x, 0, ROWS, HEADS * IN, HEADS * IN),
+                vo = f32_view(out, 0, ROWS, HEADS * OUT, HEADS * OUT);
+    MUST(metal_write(be, vx, in));
+    MUST(metal_load_stack(be, src, HEADS, &stack));
+    uint64_t dispatches = metal_double_dispatches();
+    MUST(metal_heads_linear(be, stack, vx, vo));
+    MUST(metal_sync(be));
+    cr_assert_eq(metal_double_dispatches(), dispatches + 1);
+    MUST(metal_read(be, got, vo));
+    for (int h = 0; h < HEADS; h++) {
+        MUST(metal_load_weight(be, &src[h], &one));
+        MUST(metal_linear(be, one, view_columns(vx, h * IN, IN), view_columns(vo, 0, OUT)));
+        MUST(metal_read(be, want, view_columns(vo, 0, OUT)));
+        for (int t = 0; t < ROWS; t++)
+            cr_assert_arr_eq(&got[t][h * OUT], want[t], sizeof want[t], "head %d, row %d", h, t);
+        metal_free_weight(be, one);
+    }
+    metal_free_weight(be, stack);
+    metal_free(be, x);
+    metal_free(be, out);
+    close_metal(be);
+}
+
 static void weight_refused(struct backend *be, struct weight_src src, enum status st,
                            const char *word)
 {

@@ -136,6 +136,9 @@ static inline void linear_rows(constant struct metal_linear_args &a, const devic
     int64_t row[ROWS], x_at[TOKENS];
     if (first >= a.rows)
         return; /* the whole simdgroup */
+    w += (int64_t)group.z * a.w_step * 16;
+    x += (int64_t)group.z * a.x_step;
+    out += (int64_t)group.z * a.out_step;
     UNROLL for (int r = 0; r < ROWS; r++) /* beyond the last row it is taken again */
         row[r] = a.form.head + (int64_t)(first + r < a.rows ? first + r : a.rows - 1) * a.row_bytes;
     UNROLL for (int t = 0; t < TOKENS; t++)
@@ -157,7 +160,7 @@ static inline void linear_rows(constant struct metal_linear_args &a, const devic
         }
 }
 
-/* Groups: [rows of w, rows of x], each by what a group has of them. */
+/* Groups: [rows of w, rows of x, matrices of a stack], the first two by what a group has of them. */
 #define LINEAR(name, type, n_rows, n_tokens)                                                       \
     KERNEL name(constant struct metal_linear_args &a BUF(0), const device uint8_t *w BUF(1),       \
                 const device float *x BUF(2), const device float *bias BUF(3),                     \

@@ -158,6 +158,9 @@ static inline void matrix_rows(constant struct metal_linear_args &a, const devic
     float acc[n], level[3 * n];
     if (row >= a.rows)
         return; /* the whole simdgroup */
+    w += (int64_t)group.z * a.w_step * 16;
+    x += (int64_t)group.z * a.x_step;
+    out += (int64_t)group.z * a.out_step;
     struct lane_parts<X_TILES> m = parts_of<X_TILES>(a, row, token, at);
     UNROLL for (int i = 0; i < 3 * n; i++)
         level[i] = 0.0f;
