@@ -45,6 +45,8 @@
     METAL_WEIGHT_KERNELS(X, experts)                                                               \
     METAL_WEIGHT_KERNELS(X, matrix)                                                                \
     METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
+    METAL_WEIGHT_KERNELS(X, experts_matrix)                                                        \
+    METAL_WEIGHT_KERNELS(X, experts_matrix_one)                                                    \
     X(input_peaks)                                                                                 \
     X(round_input)                                                                                 \
     X(copy_bytes)                                                                                  \
@@ -177,6 +179,7 @@ struct metal_linear_args {
 /* Pairs (token, expert) by expert: see moe_group. */
 struct metal_group_args {
     int32_t n_tokens, n_experts, top_k, id_stride;
+    int32_t tile; /* pairs of a tile */
 };
 
 /* Some rows of one part of every expert's matrix. */

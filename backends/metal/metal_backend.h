@@ -102,7 +102,7 @@ struct backend {
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
 {
-    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_matrix_one_small;
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_experts_matrix_one_small;
 }
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
@@ -114,7 +114,8 @@ static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum me
 static_assert((int)KERNEL_embed_small == (int)KERNEL_embed_f32 + (int)METAL_SMALL &&
                   (int)KERNEL_linear_q4_k == (int)KERNEL_linear_f32 + (int)METAL_Q4_K &&
                   (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0 &&
-                  (int)KERNEL_matrix_one_small == (int)KERNEL_matrix_one_f32 + (int)METAL_SMALL,
+                  (int)KERNEL_experts_matrix_one_small ==
+                      (int)KERNEL_experts_matrix_one_f32 + (int)METAL_SMALL,
               "kernels in the order of types");
 
 /* What kernel argument i + 1 is bound to. */

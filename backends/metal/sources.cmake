@@ -11,7 +11,8 @@ set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h
   ${metal}/shaders/rows.metal
   ${metal}/shaders/gates.metal ${metal}/shaders/delta.metal ${metal}/shaders/scaled.metal
   ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal
-  ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal ${metal}/shaders/moe.metal ${metal}/shaders/attention.metal
+  ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal ${metal}/shaders/moe.metal
+  ${metal}/shaders/moe_matrix.metal ${metal}/shaders/attention.metal
   ${metal}/shaders/logits.metal)
 string(REPLACE ";" "|" metal_files "${metal_text}")
 file(MAKE_DIRECTORY ${INGOT_METAL_GENERATED})

@@ -29,7 +29,7 @@ TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
          *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "inputs", "rows", "gates", "delta", "scaled", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "attention", "logits"))]
+                                                               "matrix", "moe", "moe_matrix", "attention", "logits"))]
 
 
 def text():

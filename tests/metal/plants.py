@@ -107,6 +107,9 @@ PLANTS = {
     "a group's peak of one lane": ("shaders/inputs.metal", ": tree_max(peak);", ": peak;", OPS, "round_input"),
     "experts whose hidden values stay as they are": ("ops_moe.c", "if (ml->round_hidden.grid == GRID_NONE)",
                                                      "if (ml->round_hidden.grid != GRID_NONE)", MOE, None),
+    "experts by matrices stay before the first slice": ("shaders/moe_matrix.metal",
+                                                        "        enter_slice<TYPE>(in, a.form, from, a.slice_end[s]);\n", "", MOE, None),
+    "every head reads the first one's columns": ("shaders/linear.metal", "    x += (int64_t)group.z * a.x_step;\n", "", BACKEND, None),
     "blocks counted from a share's first column": ("scaled.c", "(size_t)((p->skip + k) / form->block)", "(size_t)(k / form->block)",
                                                    OPS, "embed"),
 }

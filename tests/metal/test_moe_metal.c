@@ -80,6 +80,27 @@ Test(moe_metal, experts_of_huggingface_folders)
     check(DT_NVFP4, 4, 2, 48, 280, 2);
 }
 
+/* By simdgroup matrices on devices with other places of elements and other orders of sums; enough pairs for the
+ * larger tiles, and few. */
+static void check_matrices(uint64_t device, enum dtype t, int32_t E, int32_t k, int32_t D,
+                           int32_t F, int32_t T)
+{
+    cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", "matrices", 1), 0);
+    metal_double_matrices(device);
+    check(t, E, k, D, F, T);
+}
+
+Test(moe_metal, experts_by_matrices)
+{
+    check_matrices(0, DT_F32, 4, 2, 40, 56, 21);
+    check_matrices(5, DT_BF16, 8, 2, 33, 21, 3);
+    check_matrices(62, DT_Q8_0, 2, 1, 64, 256, 40);
+    check_matrices(1, DT_Q4_K, 2, 1, 256, 512, 2);
+    check_matrices(5, DT_E4M3, 3, 2, 128, 280, 17);
+    check_matrices(0, DT_INT4_INDEX, 2, 2, 70, 133, 9);
+    check_matrices(62, DT_NVFP4, 4, 3, 64, 256, 4);
+}
+
 /* ---- the input of down, rounded ---- */
 
 enum { R_T = 3, R_D = 40, R_F = 72 };

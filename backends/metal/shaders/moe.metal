@@ -135,7 +135,7 @@ KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float 
 
 /* One group.  A pair is token * top_k + i.
  *   start [E + 1]       first place of each expert's pairs
- *   first_tile [E + 1]  the same in tiles of METAL_LINEAR_TOKENS pairs of one expert
+ *   first_tile [E + 1]  the same in tiles of a.tile pairs of one expert
  *   pair                by place: ascending in an expert
  *   place               by pair */
 KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_t *ids BUF(1),
@@ -159,7 +159,7 @@ KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_
             start[e] = at[e] = first;
             first_tile[e] = tile;
             first += n;
-            tile += (n + METAL_LINEAR_TOKENS - 1) / METAL_LINEAR_TOKENS;
+            tile += (n + a.tile - 1) / a.tile;
         }
         start[a.n_experts] = first;
         first_tile[a.n_experts] = tile;
