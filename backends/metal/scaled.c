@@ -7,7 +7,7 @@
 enum {
     N_LEVELS = 16,
     N_SMALL = 256, /* values of a byte */
-    RUN = 64,      /* columns whose codes are taken at a time */
+    RUN = 256,     /* columns whose codes are taken at a time; even */
 };
 
 /* How a type's elements are stored in the source. */
@@ -124,7 +124,7 @@ struct metal_form metal_scaled_form(const struct weight_src *src, const struct w
     return form;
 }
 
-/* The block of columns from the first one of row r on that column k is in. */
+/* The block that column k of row r is in. */
 static const uint8_t *block_at(const struct weight_part *p, int32_t r, int32_t k)
 {
     const struct quant_form *f = quant_form(p->dtype);
@@ -132,20 +132,35 @@ static const uint8_t *block_at(const struct weight_part *p, int32_t r, int32_t k
            (size_t)((p->skip + k) / f->block) * (size_t)f->n_bytes;
 }
 
+/* Codes [at, at + n) of a block whose codes are q, of 8 bits or of 4: the second half of the block is in the high ones. */
+static void codes_of_block(const uint8_t *q, int32_t block, int32_t bits, int32_t at, int32_t n,
+                           uint8_t *codes)
+{
+    int32_t half = block / 2, low = half - at < n ? half - at : n;
+    if (bits == 8) {
+        memcpy(codes, q + at, (size_t)n);
+        return;
+    }
+    for (int32_t i = 0; i < low; i++)
+        codes[i] = q[at + i] & 15;
+    for (int32_t i = low > 0 ? low : 0; i < n; i++)
+        codes[i] = q[at + i - half] >> 4;
+}
+
 /* The codes of columns [k, k + n) of row r. */
 static void take_codes(const struct weight_part *p, int32_t r, int32_t k, int32_t n, uint8_t *codes)
 {
     const struct quant_form *f = quant_form(p->dtype);
-    bool halves = scaled_type(p->dtype)->bits == 4;
+    int32_t bits = scaled_type(p->dtype)->bits;
     if (!f) {
         memcpy(codes, (const uint8_t *)p->data + (size_t)r * p->row_bytes + k, (size_t)n);
         return;
     }
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0, m; i < n; i += m) {
         int32_t at = (p->skip + k + i) % f->block;
-        int32_t half = halves ? f->block / 2 : f->block;
-        const uint8_t *q = block_at(p, r, k + i) + f->n_bytes - half;
-        codes[i] = halves ? (uint8_t)(q[at % half] >> (at / half * 4) & 15) : q[at];
+        m = f->block - at < n - i ? f->block - at : n - i;
+        codes_of_block(block_at(p, r, k + i) + f->n_bytes - f->block * bits / 8, f->block, bits, at,
+                       m, codes + i);
     }
 }
 
@@ -156,16 +171,18 @@ static void fill_codes(const struct weight_src *src, const struct weight_part *p
     bool bytes = scaled_type(p->dtype)->bits == 8;
     int32_t end = src->slice_end[i];
     for (int32_t k = slice_start(src, i), n; k < end; k += n) {
-        uint8_t codes[RUN + 1] = {0};
+        uint8_t codes[RUN + 1];
         n = end - k < RUN ? end - k : RUN;
+        codes[n] = 0;
         take_codes(p, r, k, n, codes);
         if (bytes) {
             memcpy(to, codes, (size_t)n);
             to += n;
             continue;
         }
-        for (int32_t j = 0; j < n; j += 2)
-            *to++ = (uint8_t)((codes[j] & 15) | codes[j + 1] << 4);
+        for (int32_t j = 0; j < (n + 1) / 2; j++)
+            to[j] = (uint8_t)((codes[2 * j] & 15) | codes[2 * j + 1] << 4);
+        to += (n + 1) / 2;
     }
 }
 
