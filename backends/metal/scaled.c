@@ -226,18 +226,9 @@ static void fill_row(const struct weight_src *src, const struct weight_part *p,
 /* What the 16 codes of a type stand for. */
 static void levels_of(enum dtype t, float *level)
 {
-    const struct quant_form *f = quant_form(t);
-    uint8_t block[QUANT_BLOCK_MAX] = {0};
-    struct quant_block q;
-    if (!f) {
-        memcpy(level, dtype_levels(t), N_LEVELS * sizeof *level);
-        return;
-    }
-    for (int i = 0; i < N_LEVELS; i++) /* a block whose first elements have the codes 0 to 15 */
-        block[f->n_bytes - N_LEVELS + i] = (uint8_t)i;
-    quant_unpack(t, block, &q);
+    const int8_t *whole = t == DT_IQ4_NL ? quant_iq4 : t == DT_MXFP4 ? quant_mxfp4 : NULL;
     for (int i = 0; i < N_LEVELS; i++)
-        level[i] = (float)q.q[i];
+        level[i] = whole ? (float)whole[i] : dtype_levels(t)[i];
 }
 
 static float small_scale(const struct weight_part *p, uint8_t byte)

@@ -109,26 +109,26 @@ static inline float slice_minimum(const thread struct row_slice &s, const device
     return scale * -(float)((const device int8_t *)row)[2 * s.n_scales + s.scales + i];
 }
 
-/* The numbers of n codes of a slice from its column k on, to weights. */
-template <int TYPE>
+/* The numbers of N codes of a slice from its column k on, to weights. */
+template <int TYPE, int N>
 static inline void scale_codes(const thread struct row_slice &s, const device uint8_t *row, int k,
-                               int n, thread float *w)
+                               thread float *w)
 {
     if (has_index<TYPE>()) {
         const device uint16_t *index = (const device uint16_t *)s.head + s.start + k;
         const device float *scale = (const device float *)row, *least = scale + s.n_scales;
-        UNROLL for (int j = 0; j < n; j++)
+        UNROLL for (int j = 0; j < N; j++)
             w[j] = fmaf(w[j], scale[index[j]], least[index[j]]);
         return;
     }
     float scale = slice_scale<TYPE>(s, row, k >> s.shift);
     if (has_zero<TYPE>()) {
         float least = slice_minimum(s, row, k >> s.shift, scale);
-        UNROLL for (int j = 0; j < n; j++)
+        UNROLL for (int j = 0; j < N; j++)
             w[j] = fmaf(w[j], scale, least);
         return;
     }
-    UNROLL for (int j = 0; j < n; j++)
+    UNROLL for (int j = 0; j < N; j++)
         w[j] = w[j] * scale;
 }
 
@@ -143,7 +143,7 @@ static inline float scaled_at(const thread struct row_slice &s, const device uin
         w[0] = ((const device float *)s.head)[code];
     else
         w[0] = (float)(has_bytes<TYPE>() ? (int)(int8_t)code : TYPE == METAL_INT4_BF16 ? code - 8 : code);
-    scale_codes<TYPE>(s, row, k, 1, w);
+    scale_codes<TYPE, 1>(s, row, k, w);
     return w[0];
 }
 
@@ -188,5 +188,8 @@ static inline void scaled_piece(const thread struct row_slice &s, const device u
         else
             half_bytes(u, TYPE == METAL_INT4_BF16 ? 8.0f : 0.0f, to);
     }
-    scale_codes<TYPE>(s, row, n * (int)piece, n, w);
+    if (has_bytes<TYPE>())
+        scale_codes<TYPE, 8>(s, row, n * (int)piece, w);
+    else
+        scale_codes<TYPE, 16>(s, row, n * (int)piece, w);
 }
