@@ -4,24 +4,38 @@
 #ifndef BACKENDS_METAL_ARGS_H
 #define BACKENDS_METAL_ARGS_H
 
-/* X(op_type): a kernel for each type of weights, in the order of enum metal_type. */
-#define METAL_WEIGHT_KERNELS(X, op)                                                                \
-    X(op##_f32)                                                                                    \
-    X(op##_f16)                                                                                    \
-    X(op##_bf16)                                                                                   \
-    X(op##_q8_0)                                                                                   \
-    X(op##_q4_0)                                                                                   \
-    X(op##_q4_1)                                                                                   \
-    X(op##_q5_0)                                                                                   \
-    X(op##_q5_1)                                                                                   \
-    X(op##_q2_k)                                                                                   \
-    X(op##_q3_k)                                                                                   \
-    X(op##_q4_k)                                                                                   \
-    X(op##_q5_k)                                                                                   \
-    X(op##_q6_k)                                                                                   \
-    X(op##_iq4_nl)                                                                                 \
-    X(op##_iq4_xs)                                                                                 \
-    X(op##_mxfp4)
+/* F(a, b, name, type): each type of weights, as kernels and enum metal_type name it. */
+#define METAL_EACH_TYPE(F, a, b)                                                                   \
+    F(a, b, f32, METAL_F32)                                                                        \
+    F(a, b, f16, METAL_F16)                                                                        \
+    F(a, b, bf16, METAL_BF16)                                                                      \
+    F(a, b, q8_0, METAL_Q8_0)                                                                      \
+    F(a, b, q4_0, METAL_Q4_0)                                                                      \
+    F(a, b, q4_1, METAL_Q4_1)                                                                      \
+    F(a, b, q5_0, METAL_Q5_0)                                                                      \
+    F(a, b, q5_1, METAL_Q5_1)                                                                      \
+    F(a, b, q2_k, METAL_Q2_K)                                                                      \
+    F(a, b, q3_k, METAL_Q3_K)                                                                      \
+    F(a, b, q4_k, METAL_Q4_K)                                                                      \
+    F(a, b, q5_k, METAL_Q5_K)                                                                      \
+    F(a, b, q6_k, METAL_Q6_K)                                                                      \
+    F(a, b, iq4_xs, METAL_IQ4_XS)                                                                  \
+    F(a, b, e4m3, METAL_E4M3)                                                                      \
+    F(a, b, int4_bf16, METAL_INT4_BF16)                                                            \
+    F(a, b, int4_zero_f16, METAL_INT4_ZERO_F16)                                                    \
+    F(a, b, int4_zero_bf16, METAL_INT4_ZERO_BF16)                                                  \
+    F(a, b, int8_bf16, METAL_INT8_BF16)                                                            \
+    F(a, b, int8_zero_f16, METAL_INT8_ZERO_F16)                                                    \
+    F(a, b, int8_zero_bf16, METAL_INT8_ZERO_BF16)                                                  \
+    F(a, b, int4_index, METAL_INT4_INDEX)                                                          \
+    F(a, b, int8_index, METAL_INT8_INDEX)                                                          \
+    F(a, b, iq4_nl, METAL_IQ4_NL)                                                                  \
+    F(a, b, levels, METAL_LEVELS)                                                                  \
+    F(a, b, small, METAL_SMALL)
+
+/* X(op_type): a kernel for each type of weights. */
+#define METAL_KERNEL_OF(X, op, name, type) X(op##_##name)
+#define METAL_WEIGHT_KERNELS(X, op) METAL_EACH_TYPE(METAL_KERNEL_OF, X, op)
 
 /* X(name): one compute pipeline each. */
 #define METAL_KERNELS(X)                                                                           \
@@ -31,6 +45,10 @@
     METAL_WEIGHT_KERNELS(X, experts)                                                               \
     METAL_WEIGHT_KERNELS(X, matrix)                                                                \
     METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
+    METAL_WEIGHT_KERNELS(X, experts_matrix)                                                        \
+    METAL_WEIGHT_KERNELS(X, experts_matrix_one)                                                    \
+    X(input_peaks)                                                                                 \
+    X(round_input)                                                                                 \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \
@@ -95,29 +113,16 @@ enum {
     METAL_MAX_SLICES = 8,      /* N_SLICES of backend.h */
     METAL_MAX_EXPERTS = 512,   /* MOE_MAX_EXPERTS of backend.h */
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
+    METAL_INPUT_SIMDS = 8,     /* of a group of input_peaks and round_input */
 };
 
-/* Element types of weights, then of caches alone, as kernels name them. */
+/* Element types of weights, then of caches alone. */
 enum metal_type {
-    METAL_F32,
-    METAL_F16,
-    METAL_BF16,
-    METAL_Q8_0,
-    METAL_Q4_0,
-    METAL_Q4_1,
-    METAL_Q5_0,
-    METAL_Q5_1,
-    METAL_Q2_K,
-    METAL_Q3_K,
-    METAL_Q4_K,
-    METAL_Q5_K,
-    METAL_Q6_K,
-    METAL_IQ4_NL,
-    METAL_IQ4_XS,
-    METAL_MXFP4,
-    N_METAL_WEIGHT_TYPES,
-    METAL_I8 = N_METAL_WEIGHT_TYPES,
-    METAL_E4M3
+#define METAL_TYPE(a, b, name, type) type,
+    METAL_EACH_TYPE(METAL_TYPE, , )
+#undef METAL_TYPE
+        N_METAL_WEIGHT_TYPES,
+    METAL_I8 = N_METAL_WEIGHT_TYPES
 };
 
 enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU, METAL_RELU2 };
@@ -127,32 +132,65 @@ struct metal_move_args {
     int32_t n_bytes, dst_step, src_step;
 };
 
+/* How a part of a matrix with scales beside its codes is stored: shaders/scaled.metal.  Other types: zeros. */
+struct metal_form {
+    int32_t head;        /* bytes of the part before its rows */
+    int32_t n_scales;    /* of a row */
+    int32_t codes_at;    /* bytes of a row before its codes */
+    int32_t skip, block; /* of weight_part; columns that share a scale */
+};
+
+/* A slice [start, end) of a row has a scale for each 1 << shift columns, counted from its first one: the largest power of
+ * two whose multiples all borders of the part's blocks are.  So it depends on the slice's columns alone. */
+static inline int32_t metal_scale_shift(int32_t skip, int32_t block, int32_t start, int32_t end)
+{
+    uint32_t off = ((uint32_t)skip + (uint32_t)start) % (uint32_t)block,
+             bits = off | (uint32_t)block;
+    if (off + (uint32_t)(end - start) <= (uint32_t)block)
+        return 30; /* one block */
+    return (int32_t)(bits_of_f32((float)(bits & (0U - bits))) >> 23) - 127;
+}
+
+/* Columns of a slice as they are stored: whole words of codes. */
+static inline int32_t metal_stored_cols(int32_t cols)
+{
+    return (cols + 7) / 8 * 8;
+}
+
 /* One part of a matrix: rows [row0, row0 + rows) of n, row_bytes apart. */
 struct metal_embed_args {
     int32_t k, n, row0, rows, row_bytes;
     int32_t first_id, id_stride, out_stride;
     int32_t fills; /* this part writes the zeros of ids outside [0, n), too */
+    int32_t n_slices, slice_end[METAL_MAX_SLICES];
+    struct metal_form form;
 };
 
+/* group.z: matrices of a stack, each with columns of its own of x and out, the steps from one to the next. */
 struct metal_linear_args {
     int32_t rows, row_bytes; /* of this part of w */
     int32_t n_tokens, x_stride, out_stride;
+    int32_t w_step, x_step, out_step; /* w_step in 16 bytes */
     int32_t has_bias;
     int32_t n_slices, slice_end[METAL_MAX_SLICES];
+    struct metal_form form;
 };
 
 /* Pairs (token, expert) by expert: see moe_group. */
 struct metal_group_args {
     int32_t n_tokens, n_experts, top_k, id_stride;
+    int32_t tile; /* pairs of a tile */
 };
 
 /* Some rows of one part of every expert's matrix. */
 struct metal_experts_args {
-    int32_t rows, row_bytes, expert_step; /* expert_step: to the next expert's, in 16 bytes */
+    int32_t first, rows, row_bytes;
+    int32_t expert_step; /* to the next expert's, in 16 bytes */
     int32_t n_experts, top_k;
     int32_t x_stride, by_token; /* by_token: row of x is the pair's token, else the pair's place */
     int32_t out_stride, by_slice; /* by_slice: out [pairs, n_slices, out_stride], not added */
     int32_t n_slices, slice_end[METAL_MAX_SLICES];
+    struct metal_form form;
 };
 
 /* Between gate and up, beside each other in a row of mid, and down. */
@@ -231,6 +269,21 @@ struct metal_delta_args {
     float dt_min, dt_max;
 };
 
+/* What kernels take of an input_rule; with a scale of all values a group is any run of columns. */
+enum metal_grid { METAL_GRID_NONE, METAL_GRID_INT8, METAL_GRID_E4M3 };
+struct metal_rule {
+    int32_t grid;         /* enum metal_grid */
+    int32_t group, first; /* columns of a group, 0: all; this rank's first column */
+    float scale;          /* > 0: of every value */
+};
+
+/* n columns of each row, groups [first_group, end_group). */
+struct metal_inputs_args {
+    struct metal_rule rule;
+    int32_t n, x_stride, out_stride, peaks_stride;
+    int32_t first_group, end_group, has_peaks;
+};
+
 struct metal_qkv_args {
     int32_t n_q, n_kv, d, rot_dim;
     int32_t qkv_stride, q_stride;
@@ -238,6 +291,7 @@ struct metal_qkv_args {
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
     int32_t qk_unit, v_norm, v_is_k;
     int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */
+    struct metal_rule round_latent;
     float eps;
 };
 

@@ -48,20 +48,19 @@ static enum status metal_open(struct backend **out, const struct backend_config 
 static void metal_info(struct backend *be, struct backend_info *out)
 {
     size_t used, total = metal_device_bytes(be, &used);
-    _Static_assert(N_FEATURES == 24, "all but three are here: is the new one, too?");
+    _Static_assert(N_FEATURES == 24, "all but two are here: is the new one, too?");
     *out = (struct backend_info){
         .mem_free = total > used ? total - used : 0,
         .mem_total = total,
         .features =
-            ((1U << N_FEATURES) - 1) &
-            ~(1U << FEATURE_ROUND_INPUTS | 1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
+            ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
         .experts = true,
         .max_head = METAL_MAX_HEAD,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
     /* the orders of this backend's products, which decide their bits */
-    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices1" : "chains2");
+    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices2" : "chains3");
 }
 
 const struct backend_ops metal_ops = {
@@ -106,6 +105,8 @@ const struct backend_ops metal_ops = {
     .known_ids = metal_known_ids,
     .slice_stats = metal_slice_stats,
     .cut_gates = metal_cut_gates,
+    .input_peaks = metal_input_peaks,
+    .round_input = metal_round_input,
     .soft_cap = metal_soft_cap,
     .moe_route = metal_moe_route,
     .moe_scratch = metal_moe_scratch,

@@ -49,9 +49,10 @@ struct metal_part {
     enum metal_type type;
     int32_t row0, rows;
     size_t at, row_bytes; /* in weight.data */
+    struct metal_form form;
 };
 
-/* matrix: its parts' rows as in the file; vector: [k] f32.  A stack has n_stacked matrices, one every
+/* matrix: its parts' rows as in the file, or as shaders/scaled.metal has them; vector: [k] f32.  A stack has n_stacked matrices, one every
  * `step` bytes. */
 struct weight {
     bool vector;
@@ -101,7 +102,7 @@ struct backend {
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
 {
-    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_matrix_one_mxfp4;
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_experts_matrix_one_small;
 }
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
@@ -110,10 +111,11 @@ static inline enum metal_kernel metal_kernel_of(enum metal_kernel first, enum me
     assert(type < N_METAL_WEIGHT_TYPES);
     return (enum metal_kernel)((int)first + (int)type);
 }
-static_assert((int)KERNEL_embed_mxfp4 == (int)KERNEL_embed_f32 + (int)METAL_MXFP4 &&
+static_assert((int)KERNEL_embed_small == (int)KERNEL_embed_f32 + (int)METAL_SMALL &&
                   (int)KERNEL_linear_q4_k == (int)KERNEL_linear_f32 + (int)METAL_Q4_K &&
                   (int)KERNEL_experts_q8_0 == (int)KERNEL_experts_f32 + (int)METAL_Q8_0 &&
-                  (int)KERNEL_matrix_one_mxfp4 == (int)KERNEL_matrix_one_f32 + (int)METAL_MXFP4,
+                  (int)KERNEL_experts_matrix_one_small ==
+                      (int)KERNEL_experts_matrix_one_f32 + (int)METAL_SMALL,
               "kernels in the order of types");
 
 /* What kernel argument i + 1 is bound to. */
@@ -232,6 +234,19 @@ enum status metal_load_stack(struct backend *be, const struct weight_src *src, i
                              struct weight **out);
 void metal_free_weight(struct backend *be, struct weight *w);
 
+/* scaled.c: parts that are stored with scales beside their codes. */
+/* Is it such a type?  *type is written then. */
+bool metal_scaled(enum dtype t, enum metal_type *type);
+/* ST_RANGE: a share that begins outside its first block, or rows without scales. */
+MUST_CHECK enum status metal_check_scaled(const struct weight_src *src,
+                                          const struct weight_part *p);
+/* Of a part with columns; *row_bytes is a multiple of 4. */
+struct metal_form metal_scaled_form(const struct weight_src *src, const struct weight_part *p,
+                                    size_t *row_bytes);
+/* Head and rows, to zeroed memory. */
+void metal_fill_scaled(const struct weight_src *src, const struct weight_part *p,
+                       const struct metal_part *part, char *to);
+
 /* matrices.c */
 /* How products are made: the environment's INGOT_METAL_PRODUCTS, "chains" (also without it) or
  * "matrices". */
@@ -244,6 +259,19 @@ enum status metal_embed(struct backend *be, const struct weight *table, int32_t 
                         struct view ids, struct view out);
 enum status metal_linear(struct backend *be, const struct weight *w, struct view x,
                          struct view out);
+enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
+                               struct view out);
+
+/* ops_inputs.c */
+struct metal_rule metal_rule_of(const struct input_rule *r);
+enum status metal_input_peaks(struct backend *be, const struct input_rule *r, struct view x,
+                              struct view out);
+enum status metal_round_input(struct backend *be, const struct input_rule *r, struct view x,
+                              struct view peaks, struct view out);
+/* The same of rows; args: n, strides, has_peaks. */
+enum status metal_round_rows(struct backend *be, const struct input_rule *r, int32_t rows,
+                             struct metal_inputs_args args, struct metal_bound x,
+                             struct metal_bound peaks, struct metal_bound out);
 
 /* ops_moe.c */
 enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
@@ -298,8 +326,6 @@ enum status metal_delta_rule(struct backend *be, const struct delta_layer *dl,
 enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *al,
                                   const struct step_dev *st, struct view latent,
                                   struct view q_heads, struct kv_layer kv, struct view q);
-enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
-                               struct view out);
 enum status metal_qkv_to_cache(struct backend *be, const struct attn_layer *al,
                                const struct step_dev *st, struct view qkv, struct kv_layer kv,
                                struct view q);

@@ -92,7 +92,7 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     assert(al->n_q > 0 && al->n_kv == 1 && al->d_value + al->rot_dim == al->d_head && al->k_norm);
     assert(latent.cols == al->d_head && q.cols == al->n_q * al->d_head && !al->q_scale.buf);
     assert(q_heads.cols % al->n_q == 0 && q_heads.cols / al->n_q >= al->rot_dim);
-    assert(kv.k.stride == kv.k.cols && al->round_latent.grid == GRID_NONE);
+    assert(kv.k.stride == kv.k.cols && !al->round_latent.shared);
     TRY(check_latent(al));
     if (st->n_tokens == 0)
         return ST_OK;
@@ -110,25 +110,9 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     struct metal_qkv_args args = qkv_args(al, kv, latent, q);
     args.head = q_heads.cols / al->n_q;
     args.head_stride = q_heads.stride;
+    args.round_latent = metal_rule_of(&al->round_latent);
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q + 1, 1};
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
-}
-
-/* A dispatch for each head and part. */
-enum status metal_heads_linear(struct backend *be, const struct weight *w, struct view x,
-                               struct view out)
-{
-    int32_t n = w->n_stacked, a = x.cols / n, b = out.cols / n;
-    assert(n > 0 && w->n_slices == 1 && x.rows == out.rows && !w->bias);
-    assert(x.cols % n == 0 && a >= w->k && out.cols % n == 0 && b >= w->n);
-    for (int32_t h = 0; h < n; h++) {
-        struct weight one = *w;
-        one.n_stacked = 0;
-        for (int i = 0; i < one.n_parts; i++)
-            one.part[i].at += (size_t)h * w->step;
-        TRY(metal_linear(be, &one, view_columns(x, h * a, w->k), view_columns(out, h * b, w->n)));
-    }
-    return ST_OK;
 }
 
 static_assert((int)METAL_REL_REACH == (int)REL_REACH, "distances of the kernel and of the table");

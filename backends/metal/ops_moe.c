@@ -113,6 +113,22 @@ static struct metal_bound in_room(const struct chunk *c, size_t at)
     return (struct metal_bound){c->scratch.buf, c->scratch.off + at};
 }
 
+/* What a simdgroup of a kernel has: rows of a part, and a tile of pairs. */
+static const struct shape {
+    enum metal_kernel kernel; /* its first type's */
+    int32_t rows, pairs;
+} chains = {KERNEL_experts_f32, 1, METAL_LINEAR_TOKENS},
+  matrices = {KERNEL_experts_matrix_f32, METAL_MATRIX_ROWS, METAL_MATRIX_TOKENS},
+  matrices_one = {KERNEL_experts_matrix_one_f32, METAL_MATRIX_ROWS, METAL_MATRIX_ONE};
+
+/* Small tiles where an expert has few pairs; the two of matrices give the same bits. */
+static const struct shape *shape_of(const struct backend *be, const struct chunk *c)
+{
+    if (!be->matrices)
+        return &chains;
+    return n_pairs(c) < METAL_MATRIX_ONE * c->ml->n_experts ? &matrices_one : &matrices;
+}
+
 static enum status group_pairs(struct backend *be, const struct chunk *c)
 {
     const struct metal_bound bound[] = {c->ids, in_room(c, c->room.start),
@@ -121,15 +137,16 @@ static enum status group_pairs(struct backend *be, const struct chunk *c)
     const struct metal_group_args args = {.n_tokens = c->n_tokens,
                                           .n_experts = c->ml->n_experts,
                                           .top_k = c->ml->top_k,
-                                          .id_stride = c->id_stride};
+                                          .id_stride = c->id_stride,
+                                          .tile = shape_of(be, c)->pairs};
     return METAL_DISPATCH(be, KERNEL_moe_group, args, bound, ((struct mtl_size){1, 1, 1}),
                           METAL_STRIP, 0);
 }
 
 /* A tile is of one expert, so each expert may have one that is not full. */
-static int32_t most_tiles(const struct chunk *c)
+static int32_t most_tiles(const struct chunk *c, int32_t tile)
 {
-    int32_t pairs = n_pairs(c), tiles = pairs / METAL_LINEAR_TOKENS + c->ml->n_experts;
+    int32_t pairs = n_pairs(c), tiles = pairs / tile + c->ml->n_experts;
     return tiles < pairs ? tiles : pairs;
 }
 
@@ -140,21 +157,22 @@ static enum status products(struct backend *be, const struct chunk *c, const str
                             struct metal_bound x, struct metal_bound out,
                             struct metal_experts_args args)
 {
+    args.first = first;
     args.rows = n;
     args.row_bytes = (int32_t)p->row_bytes;
     args.expert_step = (int32_t)(w->step / 16);
     args.n_experts = c->ml->n_experts;
     args.top_k = c->ml->top_k;
     args.n_slices = w->n_slices;
+    args.form = p->form;
     memcpy(args.slice_end, w->slice_end, sizeof args.slice_end);
-    const struct metal_bound bound[] = {{w->data, p->at + (size_t)first * p->row_bytes},
-                                        x,
-                                        in_room(c, c->room.start),
-                                        in_room(c, c->room.first_tile),
-                                        in_room(c, c->room.pair),
-                                        out};
-    struct mtl_size groups = {groups_for(n, METAL_LINEAR_SIMDS), (unsigned long)most_tiles(c), 1};
-    return METAL_DISPATCH(be, metal_kernel_of(KERNEL_experts_f32, p->type), args, bound, groups,
+    const struct metal_bound bound[] = {{w->data, p->at},          x,
+                                        in_room(c, c->room.start), in_room(c, c->room.first_tile),
+                                        in_room(c, c->room.pair),  out};
+    const struct shape *s = shape_of(be, c);
+    struct mtl_size groups = {groups_for(n, (int64_t)METAL_LINEAR_SIMDS * s->rows),
+                              (unsigned long)most_tiles(c, s->pairs), 1};
+    return METAL_DISPATCH(be, metal_kernel_of(s->kernel, p->type), args, bound, groups,
                           32 * METAL_LINEAR_SIMDS,
                           (uint64_t)n * (uint64_t)w->k * (uint64_t)n_pairs(c));
 }
@@ -187,7 +205,12 @@ static enum status activate(struct backend *be, const struct chunk *c)
                                         .glu_limit = ml->glu_limit,
                                         .glu_alpha = ml->glu_alpha};
     struct mtl_size groups = {(unsigned long)n_pairs(c), groups_for(ml->ffn, METAL_STRIP), 1};
-    return METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0);
+    TRY(METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0));
+    if (ml->round_hidden.grid == GRID_NONE)
+        return ST_OK;
+    const struct metal_inputs_args rows = {
+        .n = ml->ffn, .x_stride = mid_cols(ml), .out_stride = mid_cols(ml)};
+    return metal_round_rows(be, &ml->round_hidden, n_pairs(c), rows, mid, mid, mid);
 }
 
 static enum status gate_up(struct backend *be, const struct chunk *c)
@@ -250,7 +273,7 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && out.cols == ml->hidden);
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit <= 0.0f && !ml->weigh_input));
-    assert(ml->round_hidden.grid == GRID_NONE);
+    assert(!ml->round_hidden.shared && !ml->input_scale && !ml->hidden_scale);
     int32_t most = chunk_of(ml, x.rows);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < most ? x.rows - t : most;

@@ -2,14 +2,17 @@
 # metal_source.c, in ${INGOT_METAL_GENERATED}.
 set(metal ${CMAKE_SOURCE_DIR}/backends/metal)
 set(INGOT_METAL_HOST_SOURCES ${metal}/device.c ${metal}/memory.c ${metal}/matrices.c ${metal}/metal.c ${metal}/objc.c
-  ${metal}/ops_attention.c ${metal}/ops_delta.c ${metal}/ops_gates.c ${metal}/ops_linear.c ${metal}/ops_logits.c
+  ${metal}/ops_attention.c ${metal}/ops_delta.c ${metal}/ops_gates.c ${metal}/ops_inputs.c ${metal}/ops_linear.c ${metal}/ops_logits.c
   ${metal}/ops_moe.c ${metal}/ops_rows.c
-  ${metal}/queue.c ${metal}/weight.c)
+  ${metal}/queue.c ${metal}/scaled.c ${metal}/weight.c)
 set(INGOT_METAL_GENERATED ${CMAKE_BINARY_DIR}/metal)
 set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h
-  ${CMAKE_SOURCE_DIR}/backends/exact_math.h ${metal}/args.h ${metal}/shaders/reduce.metal ${metal}/shaders/rows.metal
-  ${metal}/shaders/gates.metal ${metal}/shaders/delta.metal ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal
-  ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal ${metal}/shaders/moe.metal ${metal}/shaders/attention.metal
+  ${CMAKE_SOURCE_DIR}/backends/exact_math.h ${metal}/args.h ${metal}/shaders/reduce.metal ${metal}/shaders/inputs.metal
+  ${metal}/shaders/rows.metal
+  ${metal}/shaders/gates.metal ${metal}/shaders/delta.metal ${metal}/shaders/scaled.metal
+  ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal
+  ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal ${metal}/shaders/moe.metal
+  ${metal}/shaders/moe_matrix.metal ${metal}/shaders/attention.metal
   ${metal}/shaders/logits.metal)
 string(REPLACE ";" "|" metal_files "${metal_text}")
 file(MAKE_DIRECTORY ${INGOT_METAL_GENERATED})

@@ -11,12 +11,10 @@ static const struct type_row {
     enum dtype dtype;
     enum metal_type type;
 } types[] = {
-    {DT_F32, METAL_F32},     {DT_F16, METAL_F16},       {DT_BF16, METAL_BF16},
-    {DT_Q8_0, METAL_Q8_0},   {DT_Q4_0, METAL_Q4_0},     {DT_Q4_1, METAL_Q4_1},
-    {DT_Q5_0, METAL_Q5_0},   {DT_Q5_1, METAL_Q5_1},     {DT_Q2_K, METAL_Q2_K},
-    {DT_Q3_K, METAL_Q3_K},   {DT_Q4_K, METAL_Q4_K},     {DT_Q5_K, METAL_Q5_K},
-    {DT_Q6_K, METAL_Q6_K},   {DT_IQ4_NL, METAL_IQ4_NL}, {DT_IQ4_XS, METAL_IQ4_XS},
-    {DT_MXFP4, METAL_MXFP4},
+    {DT_F32, METAL_F32},   {DT_F16, METAL_F16},       {DT_BF16, METAL_BF16}, {DT_Q8_0, METAL_Q8_0},
+    {DT_Q4_0, METAL_Q4_0}, {DT_Q4_1, METAL_Q4_1},     {DT_Q5_0, METAL_Q5_0}, {DT_Q5_1, METAL_Q5_1},
+    {DT_Q2_K, METAL_Q2_K}, {DT_Q3_K, METAL_Q3_K},     {DT_Q4_K, METAL_Q4_K}, {DT_Q5_K, METAL_Q5_K},
+    {DT_Q6_K, METAL_Q6_K}, {DT_IQ4_XS, METAL_IQ4_XS},
 };
 
 static const struct type_row *type_of(enum dtype t)
@@ -39,22 +37,32 @@ static int32_t block_of(enum dtype t)
     return f ? f->block : 1;
 }
 
-/* Of a row in the file, and in memory, where it begins at a multiple of 4 bytes. */
+/* Of a row in the file. */
 static size_t file_bytes(enum dtype t, int32_t cols)
 {
     const struct quant_form *f = quant_form(t);
     return f ? (size_t)(cols / f->block) * (size_t)f->n_bytes : (size_t)cols * dtype_size(t);
 }
 
-static size_t row_bytes(enum dtype t, int32_t cols)
+/* Type, form and sizes of part i; at and row0 are zeros.  Rows begin at multiples of 4 bytes. */
+static struct metal_part part_of(const struct weight_src *src, int i)
 {
-    return metal_round_up(file_bytes(t, cols), 4);
+    const struct weight_part *p = &src->part[i];
+    struct metal_part part = {.rows = p->rows};
+    if (metal_scaled(p->dtype, &part.type)) {
+        part.form = metal_scaled_form(src, p, &part.row_bytes);
+        return part;
+    }
+    const struct type_row *row = type_of(p->dtype);
+    part.type = row ? row->type : METAL_F32; /* refused when it is loaded */
+    part.row_bytes = metal_round_up(file_bytes(p->dtype, src->cols), 4);
+    return part;
 }
 
 static size_t part_bytes(const struct weight_src *src, int i)
 {
-    const struct weight_part *p = &src->part[i];
-    return metal_round_up((size_t)p->rows * row_bytes(p->dtype, src->cols), 16);
+    struct metal_part p = part_of(src, i);
+    return metal_round_up((size_t)p.form.head + (size_t)p.rows * p.row_bytes, 16);
 }
 
 static size_t data_bytes(const struct weight_src *src)
@@ -93,17 +101,20 @@ static enum status check_slices(const struct weight_src *src)
 
 static enum status check_part(const struct weight_src *src, const struct weight_part *p)
 {
-    if (!type_of(p->dtype) || (src->vector && !is_float(p->dtype)))
-        FAIL(ST_UNSUPPORTED, "weight %s: the Metal backend has no %s %s (f32, f16, bf16%s)",
-             src->name, dtype_name(p->dtype), src->vector ? "vectors" : "weights",
-             src->vector ? "" : ", GGUF's types in blocks");
-    if (p->rows < 0 || p->skip != 0)
+    enum metal_type type;
+    bool scaled = metal_scaled(p->dtype, &type);
+    if ((!type_of(p->dtype) && !scaled) || (src->vector && !is_float(p->dtype)))
+        FAIL(ST_UNSUPPORTED, "weight %s: the Metal backend has no %s %s", src->name,
+             dtype_name(p->dtype), src->vector ? "vectors (f32, f16, bf16)" : "weights");
+    if (p->rows < 0 || (p->skip != 0 && !scaled))
         FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
+    if (p->bias && !is_float(p->bias_dtype))
+        FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(p->bias_dtype));
+    if (scaled)
+        return metal_check_scaled(src, p);
     if (src->cols % block_of(p->dtype) != 0)
         FAIL(ST_RANGE, "weight %s: %d columns in blocks of %d", src->name, src->cols,
              block_of(p->dtype));
-    if (p->bias && !is_float(p->bias_dtype))
-        FAIL(ST_UNSUPPORTED, "weight %s: bias of type %s", src->name, dtype_name(p->bias_dtype));
     return ST_OK;
 }
 
@@ -115,9 +126,11 @@ static enum status check_source(const struct weight_src *src)
         (size_t)src->cols > INT32_MAX / sizeof(float))
         FAIL(ST_RANGE, "weight %s: %lld rows, %d columns", src->name,
              (long long)weight_src_rows(src), src->cols);
+    if (!src->vector)
+        TRY(check_slices(src));
     for (int i = 0; i < src->n_parts; i++)
         TRY(check_part(src, &src->part[i]));
-    return src->vector ? ST_OK : check_slices(src);
+    return ST_OK;
 }
 
 /* n elements of unaligned file data to f32. */
@@ -141,24 +154,35 @@ static void fill_vector(const struct weight_src *src, float *to)
         to[i] += src->add;
 }
 
+/* Rows as in the file. */
+static void copy_rows(const struct weight_src *src, const struct weight_part *p,
+                      const struct metal_part *part, char *to)
+{
+    size_t n = file_bytes(p->dtype, src->cols);
+    for (int32_t r = 0; r < p->rows && n > 0; r++)
+        memcpy(to + (size_t)r * part->row_bytes, (const char *)p->data + (size_t)r * p->row_bytes,
+               n);
+}
+
 /* Matrix i of w.  New buffers: no command uses them. */
 static void fill(const struct weight_src *src, int32_t i_matrix, struct weight *w)
 {
+    enum metal_type type;
     if (src->vector) {
         if (src->cols > 0)
             fill_vector(src, (float *)(void *)w->data->data);
         return;
     }
-    size_t base = (size_t)i_matrix * w->step;
     for (int i = 0; i < w->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        const struct metal_part *to = &w->part[i];
-        size_t n = file_bytes(p->dtype, src->cols);
-        for (int32_t r = 0; r < p->rows && n > 0; r++)
-            memcpy(w->data->data + base + to->at + (size_t)r * to->row_bytes,
-                   (const char *)p->data + (size_t)r * p->row_bytes, n);
+        const struct metal_part *part = &w->part[i];
+        char *to = w->data->data + (size_t)i_matrix * w->step + part->at;
+        if (metal_scaled(p->dtype, &type))
+            metal_fill_scaled(src, p, part, to);
+        else
+            copy_rows(src, p, part, to);
         if (p->bias && p->rows > 0)
-            widen((float *)(void *)w->bias->data + to->row0, p->bias, p->bias_dtype,
+            widen((float *)(void *)w->bias->data + part->row0, p->bias, p->bias_dtype,
                   (size_t)p->rows);
     }
 }
@@ -174,11 +198,9 @@ static void describe(const struct weight_src *src, struct weight *w)
                          .n_parts = src->n_parts};
     memcpy(w->slice_end, src->slice_end, sizeof w->slice_end);
     for (int i = 0, row = 0; i < src->n_parts && !src->vector; row += src->part[i++].rows) {
-        w->part[i] = (struct metal_part){.type = type_of(src->part[i].dtype)->type,
-                                         .row0 = row,
-                                         .rows = src->part[i].rows,
-                                         .at = at,
-                                         .row_bytes = row_bytes(src->part[i].dtype, src->cols)};
+        w->part[i] = part_of(src, i);
+        w->part[i].row0 = row;
+        w->part[i].at = at;
         at += part_bytes(src, i);
     }
 }

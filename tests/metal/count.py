@@ -14,9 +14,12 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "E4M3",
+         "INT4_BF16", "INT4_ZERO_F16", "INT4_ZERO_BF16", "INT8_BF16", "INT8_ZERO_F16", "INT8_ZERO_BF16", "INT4_INDEX", "INT8_INDEX",
+         "LEVELS", "SMALL"]
 FREE = {"phi", "bitcast", "getelementptr", "freeze", "extractelement", "insertelement", "shufflevector"}
-PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16}  # weights of a piece, else 8: pieces.metal
+PIECE = {"Q4_K": 16, "Q5_K": 16, "Q6_K": 16, "INT4_BF16": 16, "INT4_ZERO_F16": 16, "INT4_ZERO_BF16": 16, "INT4_INDEX": 16,
+         "LEVELS": 16, "SMALL": 16, "IQ4_NL": 16, "IQ4_XS": 16}  # weights of a piece, else 8: pieces.metal
 ROWS = {1: 4, 8: 2}  # of w in a simdgroup, by rows of x: args.h
 MATRIX = 18  # assumed: not measured
 MATRIX_ROWS = 16  # of w in a simdgroup, for 8 or 32 rows of x: args.h
@@ -25,8 +28,8 @@ MATRIX_TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"]
 TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "rows", "gates", "delta", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "attention", "logits"))]
+         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "inputs", "rows", "gates", "delta", "scaled", "quant", "pieces", "linear",
+                                                               "matrix", "moe", "moe_matrix", "attention", "logits"))]
 
 
 def text():
@@ -39,16 +42,16 @@ def text():
 def product(name, rows):
     n = ROWS[rows]
     return (f'extern "C" float product_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
-            f"    const thread int64_t *at, const thread int64_t *row, constant int32_t *end, uint lane)\n{{\n    float sum[{n * rows}], all = 0.0f;\n"
-            f"    strip_sums<METAL_{name}, {n}, {rows}>(row, w, at, x, {rows}, 0, *end, sum, lane);\n"
+            f"    const thread row_slice *in, const thread int64_t *at, const thread int64_t *row, constant int32_t *end, uint lane)\n{{\n    float sum[{n * rows}], all = 0.0f;\n"
+            f"    strip_sums<METAL_{name}, {n}, {rows}>(*in, row, w, at, x, {rows}, 0, *end, sum, lane);\n"
             f"    for (int i = 0; i < {n * rows}; i++)\n        all += sum[i];\n    return all;\n}}\n")
 
 
 def matrices(name, rows):
     n = rows // 8 * 2
     return (f'extern "C" float matrices_{name}_{rows}(const device uint8_t *w, const device float *x,\n'
-            f"    const thread lane_parts<{rows // 8}> *a, constant int32_t *end)\n{{\n    simdgroup_float8x8 sum[{n}];\n"
-            f"    float all = 0.0f;\n    matrix_sums<METAL_{name}, {rows // 8}>(*a, w, x, 0, *end, sum);\n"
+            f"    const thread lane_parts<{rows // 8}> *a, const thread row_slice *in, constant int32_t *end)\n{{\n    simdgroup_float8x8 sum[{n}];\n"
+            f"    float all = 0.0f;\n    matrix_sums<METAL_{name}, {rows // 8}>(*a, *in, w, x, 0, *end, sum);\n"
             f"    for (int i = 0; i < {n}; i++)\n        all += sum[i].thread_elements()[0];\n    return all;\n}}\n")
 
 
@@ -56,7 +59,8 @@ def matrices(name, rows):
 def functions():
     """{name: {block: [instructions]}}"""
     builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
-    source = builtin + text() + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
+    shaders = re.sub(r"^METAL_EACH_TYPE\(.*\n", "", text(), flags=re.M)  # kernels of each type: their loops are below
+    source = builtin + shaders + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
     source += "".join(matrices(name, rows) for name in MATRIX_TYPES for rows in MATRIX_TOKENS)
     command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
                "-fno-slp-vectorize", "-fno-unroll-loops", "-mllvm", "-inline-threshold=100000", "-w", "-include", HERE / "address_spaces.h", "-x", "c++", "-", "-S", "-emit-llvm",

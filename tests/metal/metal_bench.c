@@ -10,7 +10,6 @@
 
 #include "backends/metal/metal_backend.h"
 #include "common/clock.h"
-#include "common/quant.h"
 #include "gpu/bench_shapes.h"
 #include "gpu/gpu_step.h"
 #include "report.h"
@@ -161,8 +160,38 @@ static void bench_copy(struct bench *b)
 
 /* ---- products ---- */
 
-static const enum dtype types[] = {DT_F32,  DT_F16,  DT_BF16, DT_Q8_0,   DT_Q4_0,
-                                   DT_Q4_K, DT_Q5_K, DT_Q6_K, DT_IQ4_NL, DT_MXFP4};
+static const enum dtype types[] = {
+    DT_F32,       DT_F16,           DT_BF16,          DT_Q8_0,       DT_Q4_0,  DT_Q4_K,
+    DT_Q5_K,      DT_Q6_K,          DT_IQ4_NL,        DT_IQ4_XS,     DT_MXFP4, DT_E4M3,
+    DT_INT4_BF16, DT_INT4_ZERO_F16, DT_INT8_ZERO_F16, DT_INT4_INDEX, DT_NF4,   DT_NVFP4};
+
+/* Of a type with scales beside its elements: columns of a scale, 0: another type. */
+static int32_t scale_block(enum dtype t)
+{
+    return t == DT_E4M3 || is_indexed(t) ? 128 : t == DT_NVFP4 ? 16 : has_levels(t) ? 64 : 0;
+}
+
+/* Made-up scales [n, k / block], of which every byte is a small e4m3; freed by the caller. */
+static void *add_scales(struct weight_part *p, int32_t k)
+{
+    static uint16_t index[MAX_COLS];
+    p->block = scale_block(p->dtype);
+    if (!p->block)
+        return NULL;
+    p->scale_stride = (size_t)(k / p->block);
+    size_t n = (size_t)p->rows * p->scale_stride * sizeof(float);
+    unsigned char *scales = malloc(n);
+    if (!scales)
+        must(ST_NOMEM);
+    memset(scales, 0x2c, n);
+    for (int32_t i = 0; i < k; i++)
+        index[i] = (uint16_t)(i / p->block);
+    p->scale = p->min = (const float *)(const void *)scales;
+    p->small_scale = scales;
+    p->index = index;
+    p->factor = p->divisor = 1.0f;
+    return scales;
+}
 
 struct product {
     struct weight *w;
@@ -177,14 +206,15 @@ static void run_product(struct bench *b, void *ctx)
 
 static void bench_type(struct bench *b, enum dtype t, int32_t n, int32_t k)
 {
-    const struct quant_form *f = quant_form(t);
-    double bytes = (double)n * (f ? (double)k / f->block * f->n_bytes : k * (double)dtype_size(t));
     struct weight_src src = {.name = "product", .cols = k, .n_parts = 1, .n_slices = 1};
     struct product p;
     made_up_type = t;
     src.slice_end[0] = k;
     src.part[0] = (struct weight_part){.dtype = t, .rows = n};
+    void *scales = add_scales(&src.part[0], k);
+    double bytes = (double)b->op->weight_bytes(b->be, &src);
     must(b->op->load_weight(b->be, &src, &p.w));
+    free(scales);
     for (int32_t rows = 1; rows <= (b->tiny ? 8 : 64); rows *= 8) {
         p.x = take(b, rows, k);
         p.out = take(b, rows, n);

@@ -202,7 +202,10 @@ static void check_same(struct tap *t, const struct options *o)
                {"nemotron-h-moe", DT_F32, false},
                {"gemma3n", DT_F16, false},
                {"gemma4-moe", DT_F32, false},
-               {"llama4", DT_E4M3, false}};
+               {"llama4", DT_E4M3, false},
+               {"llama-fp8-block", DT_F32, false},
+               {"llama-gptq-zeros", DT_F16, false},
+               {"qwen3moe-nvfp4", DT_BF16, false}};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         if (all[i].few || !o->few)
             check_one(t, o->models, all[i].name, all[i].kv, o->few);

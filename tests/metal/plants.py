@@ -79,8 +79,8 @@ PLANTS = {
     "columns that are left out": ("shaders/pieces.metal", "s.right = within ? end : b * cols;",
                                   "s.right = within ? end : end;", OPS, "linear"),
     "pieces that are left out": ("shaders/linear.metal", "p < s.last; p += 32", "p + 1 < s.last; p += 32", OPS, "linear"),
-    "sums that depend on where a slice begins": ("shaders/pieces.metal", "TYPE == METAL_BF16 ? start : 0;",
-                                                 "TYPE == METAL_BF16 ? 0 * start : 0;", MOE, None),
+    "sums that depend on where a slice begins": ("shaders/pieces.metal", "is_scaled<TYPE>() ? start",
+                                                 "is_scaled<TYPE>() ? 0 * start", MOE, None),
     "slices added in their order": ("shaders/linear.metal", "            level[l * N + i] = open && !right ? acc[i] : held;\n"
                                     "            acc[i] = open && right ? held + acc[i] : acc[i];\n",
                                     "            acc[i] = l == 0 && s > 0 ? held + acc[i] : acc[i];\n"
@@ -98,6 +98,20 @@ PLANTS = {
                                      "double sum = 0.0, squares = 0.0;", TEXT, None),
     "scales of Q4_K from the wrong bytes": ("shaders/pieces.metal", "part < 2 ? a :", "part < 3 ? a :", OPS, "linear"),
     "scales of Q4_K rows from the wrong bytes": ("shaders/quant.metal", "if (g < 4)", "if (g < 5)", OPS, "embed"),
+    "every slice has the first one's scales": ("shaders/scaled.metal", "    s.scales = s.next_scales;\n", "    s.scales = 0;\n",
+                                               OPS, "linear"),
+    "one scale for pieces with two": ("shaders/scaled.metal", "(has_bytes<TYPE>() ? 3 : 4)", "(has_bytes<TYPE>() ? 3 : 3)",
+                                      BACKEND, None),
+    "slices of codes that begin too early": ("scaled.c", "metal_stored_cols(src->slice_end[i] - start) * bits / 8;",
+                                             "(src->slice_end[i] - start) * bits / 8;", OPS, "linear"),
+    "a group's peak of one lane": ("shaders/inputs.metal", ": tree_max(peak);", ": peak;", OPS, "round_input"),
+    "experts whose hidden values stay as they are": ("ops_moe.c", "if (ml->round_hidden.grid == GRID_NONE)",
+                                                     "if (ml->round_hidden.grid != GRID_NONE)", MOE, None),
+    "experts by matrices stay before the first slice": ("shaders/moe_matrix.metal",
+                                                        "        enter_slice<TYPE>(in, a.form, from, a.slice_end[s]);\n", "", MOE, None),
+    "every head reads the first one's columns": ("shaders/linear.metal", "    x += (int64_t)group.z * a.x_step;\n", "", BACKEND, None),
+    "blocks counted from a share's first column": ("scaled.c", "(size_t)((p->skip + k) / form->block)", "(size_t)(k / form->block)",
+                                                   OPS, "embed"),
 }
 PROGRAMS = [OPS, BACKEND, MOE]
 BASE = "without a mistake"

@@ -23,7 +23,10 @@ import count  # noqa: E402
 README = pathlib.Path(__file__).resolve().parent / "README.md"
 READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE = 0.8, 4, 3.0, 12, 6, 8, 32
 BITS = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625,
-        "IQ4_NL": 4.5, "IQ4_XS": 4.25, "MXFP4": 4.25}
+        "IQ4_NL": 4.5, "IQ4_XS": 4.25, "E4M3": 8.25, "INT4_BF16": 4.5, "INT4_ZERO_F16": 4.75, "INT4_ZERO_BF16": 4.75,
+        "INT8_BF16": 8.5, "INT8_ZERO_F16": 8.75, "INT8_ZERO_BF16": 8.75,
+        "INT4_INDEX": 4.5, "INT8_INDEX": 8.5,  # groups of 128
+        "LEVELS": 4.5, "SMALL": 4.25}  # nf4 and fp4 in blocks of 64; MXFP4, of NVFP4 4.5
 CHIPS = {  # GB/s (Apple), TFLOP/s in f32, GPU cores
     "M1": (68.25, 2.6, 8), "M1 Pro": (200, 5.3, 16), "M1 Max": (400, 10.6, 32),
     "M2": (100, 3.6, 10), "M2 Pro": (200, 6.8, 19), "M2 Max": (400, 13.6, 38),

@@ -72,7 +72,7 @@ static void choose(const char *products)
 Test(metal, matrix_products_are_chosen_by_name)
 {
     static const char *const all[][2] = {
-        {NULL, "chains2"}, {"chains", "chains2"}, {"matrices", "matrices1"}};
+        {NULL, "chains3"}, {"chains", "chains3"}, {"matrices", "matrices2"}};
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         struct backend_info info;
         if (all[i][0])
@@ -391,29 +391,72 @@ Test(metal, a_failure_behind_many_command_buffers_is_seen)
 
 /* ---- products ---- */
 
-static const enum dtype product_types[] = {DT_F32,  DT_F16,    DT_BF16,   DT_Q8_0, DT_Q4_0, DT_Q4_1,
-                                           DT_Q5_0, DT_Q5_1,   DT_Q2_K,   DT_Q3_K, DT_Q4_K, DT_Q5_K,
-                                           DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4};
+static const enum dtype product_types[] = {
+    DT_F32,       DT_F16,           DT_BF16,           DT_Q8_0,          DT_Q4_0,
+    DT_Q4_1,      DT_Q5_0,          DT_Q5_1,           DT_Q2_K,          DT_Q3_K,
+    DT_Q4_K,      DT_Q5_K,          DT_Q6_K,           DT_IQ4_NL,        DT_IQ4_XS,
+    DT_MXFP4,     DT_E4M3,          DT_INT4_BF16,      DT_INT4_ZERO_F16, DT_INT4_ZERO_BF16,
+    DT_INT8_BF16, DT_INT8_ZERO_F16, DT_INT8_ZERO_BF16, DT_INT4_INDEX,    DT_INT8_INDEX,
+    DT_NF4,       DT_FP4,           DT_NVFP4};
 
 /* w [5, 768] of made-up bits without NaN; slices end within blocks. */
-enum { W_ROWS = 5, W_COLS = 768 };
+enum { W_ROWS = 5, W_COLS = 768, W_GROUPS = 7, W_SCALES = W_COLS / 16 };
+
+/* Scales, minima and groups of types that have them beside their elements. */
+static void add_scales(struct weight_part *p)
+{
+    static float scale[W_ROWS * W_SCALES], least[W_ROWS * W_SCALES];
+    static uint8_t small[W_ROWS * W_SCALES];
+    static uint16_t index[W_COLS];
+    for (int i = 0; i < W_ROWS * W_SCALES; i++) {
+        scale[i] = (float)(i * 7919 % 1009 - 500) / 3571.0f;
+        least[i] = (float)(i * 104729 % 2003 - 1000) / 997.0f;
+        small[i] = (uint8_t)(i * 37 % 127);
+    }
+    for (int i = 0; i < W_COLS; i++)
+        index[i] = (uint16_t)(i * 5 % W_GROUPS);
+    p->block = p->dtype == DT_NVFP4 ? 16 : 64;
+    p->scale_stride = is_indexed(p->dtype) ? W_GROUPS : W_SCALES;
+    p->scale = scale;
+    p->min = least;
+    p->small_scale = small;
+    p->index = index;
+    p->factor = 0.37f;
+    p->divisor = 1.0f;
+}
+
+/* A byte of a row's elements, no NaN. */
+static char some_byte(enum dtype t, size_t i)
+{
+    if (has_levels(t) || t == DT_INT4_INDEX)
+        return (char)(i * 37 % 16);
+    if (t == DT_E4M3)
+        return (char)((i * 37 % 127) | (i * 11 & 128));
+    if (t == DT_INT8_INDEX)
+        return (char)(i * 37);
+    return (char)(i % dtype_size(t) == dtype_size(t) - 1 ? 0x20 + i % 0x17 : i * 37);
+}
+
 static struct weight *some_weight(struct backend *be, enum dtype t)
 {
     const struct quant_form *f = quant_form(t);
-    size_t row_bytes =
-        f ? (size_t)(W_COLS / f->block) * (size_t)f->n_bytes : (size_t)W_COLS * dtype_size(t);
+    bool bytes = has_levels(t) || is_indexed(t);
+    size_t row_bytes = f       ? (size_t)(W_COLS / f->block) * (size_t)f->n_bytes
+                       : bytes ? W_COLS
+                               : (size_t)W_COLS * dtype_size(t);
     struct weight_src src = {.name = "w",
                              .cols = W_COLS,
                              .n_parts = 1,
                              .n_slices = 4,
-                             .slice_end = {100, 100, 530, W_COLS}};
+                             .slice_end = {104, 104, 530, W_COLS}};
     struct weight *w;
     char *data = f ? (char *)quant_random_blocks(t, (size_t)W_ROWS * W_COLS, 0.02f, 7U)
                    : malloc(row_bytes * W_ROWS);
     for (size_t i = 0; i < row_bytes * W_ROWS && !f; i++)
-        data[i] = (char)(i % dtype_size(t) == dtype_size(t) - 1 ? 0x20 + i % 0x17 : i * 37);
+        data[i] = some_byte(t, i);
     src.part[0] =
         (struct weight_part){.data = data, .row_bytes = row_bytes, .dtype = t, .rows = W_ROWS};
+    add_scales(&src.part[0]);
     MUST(metal_load_weight(be, &src, &w));
     free(data);
     return w;
@@ -464,8 +507,11 @@ Test(metal, weights_of_products_have_the_bits_of_rows)
     struct backend *be = open_metal();
     for (size_t i = 0; i < ARRAY_LEN(product_types); i++)
         check_weights(be, product_types[i], 96);
-    for (int32_t i = 0; i < 3; i++)
-        check_weights(be, (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K}[i], 1);
+    for (int32_t i = 0; i < 6; i++)
+        check_weights(
+            be,
+            (const enum dtype[]){DT_F16, DT_Q4_K, DT_Q6_K, DT_E4M3, DT_INT4_ZERO_F16, DT_NVFP4}[i],
+            1);
     close_metal(be);
 }
 
@@ -543,6 +589,80 @@ Test(metal, weights_of_matrix_products_have_the_bits_of_rows)
     close_metal(be);
 }
 
+/* Of a matrix [1024, 4096]: what a decode reads, as a share of the bytes of its codes and scales in the file. */
+Test(metal, matrices_of_huggingface_folders_are_hardly_larger_than_in_the_file)
+{
+    static const struct {
+        enum dtype dtype;
+        int32_t block;
+        double bytes; /* of a block in the file */
+    } all[] = {{DT_E4M3, 128, 132},         {DT_INT4_BF16, 32, 18},   {DT_INT4_ZERO_F16, 32, 19},
+               {DT_INT4_ZERO_BF16, 32, 19}, {DT_INT8_BF16, 32, 34},   {DT_INT8_ZERO_F16, 32, 35},
+               {DT_INT8_ZERO_BF16, 32, 35}, {DT_NF4, 64, 36},         {DT_FP4, 64, 36},
+               {DT_NVFP4, 16, 9},           {DT_INT4_INDEX, 128, 72}, /* scales and minima in f32 */
+               {DT_INT8_INDEX, 128, 136}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        const struct weight_src src = {.name = "w",
+                                       .cols = 4096,
+                                       .n_parts = 1,
+                                       .n_slices = 1,
+                                       .slice_end = {4096},
+                                       .part = {{.dtype = all[i].dtype,
+                                                 .rows = 1024,
+                                                 .block = all[i].block,
+                                                 .scale_stride = (size_t)(4096 / all[i].block)}}};
+        double file = 1024.0 * 4096 / all[i].block * all[i].bytes;
+        cr_assert_leq((double)metal_weight_bytes(NULL, &src), 1.05 * file, "%s",
+                      dtype_name(all[i].dtype));
+    }
+}
+
+/* The matrices of all heads are one dispatch, and have the bits of products alone. */
+Test(metal, products_of_all_heads_are_one_dispatch)
+{
+    enum { HEADS = 6, IN = 40, OUT = 24, ROWS = 3 };
+    static float w[HEADS][OUT][IN], in[ROWS][HEADS * IN], want[ROWS][OUT], got[ROWS][HEADS * OUT];
+    struct weight_src src[HEADS];
+    struct weight *stack, *one;
+    struct buf *x, *out;
+    struct backend *be = open_metal();
+    for (int i = 0; i < HEADS * OUT * IN; i++)
+        w[i / IN / OUT][i / IN % OUT][i % IN] = (float)(i * 7919 % 1009 - 500) / 257.0f;
+    for (int i = 0; i < ROWS * HEADS * IN; i++)
+        in[i / (HEADS * IN)][i % (HEADS * IN)] = (float)(i * 104729 % 2003 - 1000) / 331.0f;
+    for (int h = 0; h < HEADS; h++)
+        src[h] = (struct weight_src){
+            .name = "heads",
+            .cols = IN,
+            .n_parts = 1,
+            .n_slices = 1,
+            .slice_end = {IN},
+            .part = {{.data = w[h], .row_bytes = sizeof w[h][0], .dtype = DT_F32, .rows = OUT}}};
+    MUST(metal_alloc(be, sizeof in, MEM_DEVICE, &x));
+    MUST(metal_alloc(be, sizeof got, MEM_DEVICE, &out));
+    struct view vx = f32_view(x, 0, ROWS, HEADS * IN, HEADS * IN),
+                vo = f32_view(out, 0, ROWS, HEADS * OUT, HEADS * OUT);
+    MUST(metal_write(be, vx, in));
+    MUST(metal_load_stack(be, src, HEADS, &stack));
+    uint64_t dispatches = metal_double_dispatches();
+    MUST(metal_heads_linear(be, stack, vx, vo));
+    MUST(metal_sync(be));
+    cr_assert_eq(metal_double_dispatches(), dispatches + 1);
+    MUST(metal_read(be, got, vo));
+    for (int h = 0; h < HEADS; h++) {
+        MUST(metal_load_weight(be, &src[h], &one));
+        MUST(metal_linear(be, one, view_columns(vx, h * IN, IN), view_columns(vo, 0, OUT)));
+        MUST(metal_read(be, want, view_columns(vo, 0, OUT)));
+        for (int t = 0; t < ROWS; t++)
+            cr_assert_arr_eq(&got[t][h * OUT], want[t], sizeof want[t], "head %d, row %d", h, t);
+        metal_free_weight(be, one);
+    }
+    metal_free_weight(be, stack);
+    metal_free(be, x);
+    metal_free(be, out);
+    close_metal(be);
+}
+
 static void weight_refused(struct backend *be, struct weight_src src, enum status st,
                            const char *word)
 {
@@ -562,11 +682,16 @@ Test(metal, weights_that_it_has_not_are_refused_by_name)
         .n_parts = 1,
         .n_slices = 1,
         .slice_end = {256},
-        .part = {{.data = data, .row_bytes = 144, .dtype = DT_NF4, .rows = 2}}};
+        .part = {{.data = data, .row_bytes = 144, .dtype = DT_INT4_SORTED, .rows = 2}}};
     weight_refused(be, src, ST_UNSUPPORTED,
-                   "weight blk.0.ffn: the Metal backend has no nf4 weights");
+                   "weight blk.0.ffn: the Metal backend has no int4-sorted weights");
     src.part[0].dtype = DT_E4M3;
-    weight_refused(be, src, ST_UNSUPPORTED, "no e4m3 weights");
+    weight_refused(be, src, ST_RANGE, "e4m3 with 0 scales in a row");
+    src.part[0].skip = 128;
+    weight_refused(be, src, ST_RANGE, "first element 128 of a block of 128");
+    src.part[0].skip = 0;
+    src.part[0].dtype = DT_NF4;
+    weight_refused(be, src, ST_RANGE, "first element 0 of a block of 0");
     src.part[0].dtype = DT_Q8_0;
     src.vector = true;
     weight_refused(be, src, ST_UNSUPPORTED, "no q8_0 vectors");

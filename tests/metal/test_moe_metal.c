@@ -61,6 +61,150 @@ Test(moe_metal, quantised_experts)
     check(DT_MXFP4, 4, 2, 64, 320, 4);
 }
 
+/* Slices of these widths begin within blocks: their scales are of 8, 4 or fewer columns. */
+Test(moe_metal, experts_of_huggingface_folders)
+{
+    check(DT_E4M3, 4, 2, 128, 2048, 3);
+    check(DT_E4M3, 4, 2, 96, 600, 5);
+    check(DT_INT4_BF16, 4, 2, 64, 320, 9);
+    check(DT_INT4_ZERO_F16, 4, 3, 96, 256, 3);
+    check(DT_INT4_ZERO_BF16, 4, 2, 64, 288, 1);
+    check(DT_INT8_BF16, 4, 2, 64, 320, 2);
+    check(DT_INT8_ZERO_F16, 4, 2, 64, 256, 3);
+    check(DT_INT8_ZERO_BF16, 4, 2, 64, 160, 2);
+    check(DT_INT4_INDEX, 4, 2, 70, 333, 4);
+    check(DT_INT8_INDEX, 4, 2, 64, 256, 4);
+    check(DT_NF4, 4, 2, 128, 1024, 3);
+    check(DT_FP4, 4, 2, 64, 300, 2);
+    check(DT_NVFP4, 4, 3, 64, 512, 4);
+    check(DT_NVFP4, 4, 2, 48, 280, 2);
+}
+
+/* By simdgroup matrices on devices with other places of elements and other orders of sums; enough pairs for the
+ * larger tiles, and few. */
+static void check_matrices(uint64_t device, enum dtype t, int32_t E, int32_t k, int32_t D,
+                           int32_t F, int32_t T)
+{
+    cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", "matrices", 1), 0);
+    metal_double_matrices(device);
+    check(t, E, k, D, F, T);
+}
+
+Test(moe_metal, experts_by_matrices)
+{
+    check_matrices(0, DT_F32, 4, 2, 40, 56, 21);
+    check_matrices(5, DT_BF16, 8, 2, 33, 21, 3);
+    check_matrices(62, DT_Q8_0, 2, 1, 64, 256, 40);
+    check_matrices(1, DT_Q4_K, 2, 1, 256, 512, 2);
+    check_matrices(5, DT_E4M3, 3, 2, 128, 280, 17);
+    check_matrices(0, DT_INT4_INDEX, 2, 2, 70, 133, 9);
+    check_matrices(62, DT_NVFP4, 4, 3, 64, 256, 4);
+}
+
+/* ---- the input of down, rounded ---- */
+
+enum { R_T = 3, R_D = 40, R_F = 72 };
+
+static struct weight_src matrix_of(const float *data, int32_t rows, int32_t cols, int n_slices)
+{
+    struct weight_src src = {.name = "matrix", .cols = cols, .n_parts = 1, .n_slices = n_slices};
+    for (int i = 0; i < n_slices; i++)
+        src.slice_end[i] = cols * (i + 1) / n_slices;
+    src.part[0] = (struct weight_part){
+        .data = data, .row_bytes = (size_t)cols * sizeof *data, .dtype = DT_F32, .rows = rows};
+    return src;
+}
+
+struct rounded {
+    float gate_up[2 * R_F * R_D], down[R_D * R_F], x[R_T * R_D];
+    float one_by_one[R_T * R_D], by_experts[R_T * R_D];
+};
+
+static void fill(float *to, int n, int step)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = (float)(i * step % 2003 - 1000) / 4001.0f;
+}
+
+/* By products, the activation and round_input. */
+static void run_one_by_one(struct backend *be, struct rounded *r, const struct input_rule *rule)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    struct weight_src gate_up = matrix_of(r->gate_up, 2 * R_F, R_D, 1),
+                      down = matrix_of(r->down, R_D, R_F, N_SLICES);
+    struct weight *w[2];
+    cr_assert_eq(op->load_weight(be, &gate_up, &w[0]), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->load_weight(be, &down, &w[1]), ST_OK, "%s", status_detail());
+    struct view x = view_of(be, R_T, R_D, DT_F32, r->x),
+                both = view_of(be, R_T, 2 * R_F, DT_F32, NULL),
+                mid = view_of(be, R_T, R_F, DT_F32, NULL),
+                out = view_of(be, R_T, R_D, DT_F32, NULL), none = {0};
+    cr_assert_eq(op->linear(be, w[0], x, both), ST_OK);
+    cr_assert_eq(op->act_mul(be, ACT_SILU, both, mid), ST_OK);
+    cr_assert_eq(op->round_input(be, rule, mid, none, mid), ST_OK);
+    cr_assert_eq(op->linear(be, w[1], mid, out), ST_OK);
+    cr_assert_eq(op->read(be, r->one_by_one, out), ST_OK);
+    struct buf *all[] = {x.buf, both.buf, mid.buf, out.buf};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        op->free(be, all[i]);
+    op->free_weight(be, w[0]);
+    op->free_weight(be, w[1]);
+}
+
+/* By moe_ffn with one expert of weight 1. */
+static void run_by_experts(struct backend *be, struct rounded *r, const struct input_rule *rule)
+{
+    static const int32_t ids[R_T] = {0};
+    static const float ones[R_T] = {1, 1, 1};
+    const struct backend_ops *op = backend_ops_of(be);
+    struct weight_src gate_up = matrix_of(r->gate_up, 2 * R_F, R_D, 1),
+                      down = matrix_of(r->down, R_D, R_F, N_SLICES);
+    struct weight *w[2];
+    struct moe_layer ml = {.n_experts = 1,
+                           .top_k = 1,
+                           .hidden = R_D,
+                           .ffn = R_F,
+                           .scale = 1,
+                           .act = ACT_SILU,
+                           .round_hidden = *rule};
+    cr_assert_eq(op->load_stack(be, &gate_up, 1, &w[0]), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->load_stack(be, &down, 1, &w[1]), ST_OK, "%s", status_detail());
+    int32_t floats = (int32_t)(op->moe_scratch(be, &ml, R_T) / sizeof(float));
+    ml.gate_up = w[0];
+    ml.down = w[1];
+    struct view v[] = {view_of(be, R_T, R_D, DT_F32, r->x), view_of(be, R_T, 1, DT_I32, ids),
+                       view_of(be, R_T, 1, DT_F32, ones), view_of(be, 1, floats, DT_F32, NULL),
+                       view_of(be, R_T, R_D, DT_F32, NULL)};
+    cr_assert_eq(op->moe_ffn(be, &ml, v[0], v[1], v[2], v[3], v[4]), ST_OK);
+    cr_assert_eq(op->read(be, r->by_experts, v[4]), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(v); i++)
+        op->free(be, v[i].buf);
+    op->free_weight(be, w[0]);
+    op->free_weight(be, w[1]);
+}
+
+Test(moe_metal, rounded_experts_have_the_bits_of_ops_one_by_one)
+{
+    static struct rounded r, floats;
+    static const struct input_rule rules[] = {{.grid = GRID_INT8, .all = R_F},
+                                              {.grid = GRID_E4M3, .group = 32, .all = R_F},
+                                              {.grid = GRID_INT8, .scale = 0.003f, .all = R_F}};
+    struct backend *be = open_named("metal");
+    fill(r.gate_up, 2 * R_F * R_D, 7919);
+    fill(r.down, R_D * R_F, 104729);
+    fill(r.x, R_T * R_D, 31);
+    floats = r;
+    run_by_experts(be, &floats, &(struct input_rule){0});
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+        run_one_by_one(be, &r, &rules[i]);
+        run_by_experts(be, &r, &rules[i]);
+        cr_assert_arr_eq(r.by_experts, r.one_by_one, sizeof r.by_experts, "rule %zu", i);
+        cr_assert_arr_neq(r.by_experts, floats.by_experts, sizeof r.by_experts, "rule %zu", i);
+    }
+    close_be(be);
+    cr_assert_eq(metal_double_live(), 0);
+}
+
 enum { T = 6, E = 130, K = 8 };
 
 static struct weight *vector_of(struct backend *be, const float *data)

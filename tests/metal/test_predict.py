@@ -49,7 +49,7 @@ def bytes_are_those_of_the_published_files():
 @tap.case
 def decodes_of_the_main_types_are_bound_by_bytes():
     counts = predict.counts_of(README)
-    for name in "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K":
+    for name in "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", *count.TYPES[count.TYPES.index("IQ4_NL"):]:
         for chip in predict.CHIPS:
             reading, computing = predict.product_s(counts, chip, 4096, 4096, name, 1)
             assert computing < reading, (name, chip, computing / reading)

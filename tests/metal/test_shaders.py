@@ -47,7 +47,7 @@ def lint(text):
     args = args[args.index("struct metal_move_args"):args.index("tree_sum(float v)")]
     for m in re.finditer(r"struct (\w+) \{(.*?)\}", args, flags=re.S):
         found += [f"{m[1]}: {member.strip()}" for member in m[2].split(";")
-                  if member.strip() and not re.match(r"(int32_t|float)\s", member.strip())]
+                  if member.strip() and not re.match(r"(int32_t|float|struct metal_\w+)\s", member.strip())]
     return found
 
 

@@ -129,6 +129,8 @@ KERNEL latent_to_cache(constant struct metal_qkv_args &a BUF(0), const device fl
     SIMD_BARRIER(); /* the row, or the part of a head, is whole */
     if (is_row)
         norm_head(x, k_norm, a.eps, latent, true, lane);
+    if (is_row && a.round_latent.grid != METAL_GRID_NONE)
+        round_by_simd(a.round_latent, x, latent, lane);
     rotate_head(a, x + first, cosines + angle, sines + angle, lane);
     if (is_row)
         store_head(a, x, k, k_scale, (int64_t)slots[t], lane);

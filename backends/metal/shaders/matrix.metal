@@ -41,7 +41,8 @@ static inline void add_matrices(thread simdgroup_float8x8 *sum, thread simdgroup
 /* Pieces [p, p + 8) of those before `last`: column c of the matrices is piece p + c, so that a lane's
  * elements of successive matrices lie together. */
 template <int TYPE, int X_TILES>
-static inline void add_pieces(const thread struct lane_parts<X_TILES> &a, const device uint8_t *w,
+static inline void add_pieces(const thread struct lane_parts<X_TILES> &a,
+                              const thread struct row_slice &in, const device uint8_t *w,
                               const device float *x, uint p, uint last,
                               thread simdgroup_float8x8 *sum)
 {
@@ -53,7 +54,7 @@ static inline void add_pieces(const thread struct lane_parts<X_TILES> &a, const 
             UNROLL for (int i = 0; i < 4 * runs; i++)
                 f[i] = 0.0f;
             if (p + a.w_col[e] < last)
-                piece_weights<TYPE>(w + a.w_row[2 * r + e], p + a.w_col[e], f);
+                piece_weights<TYPE>(in, w + a.w_row[2 * r + e], p + a.w_col[e], f);
             UNROLL for (int i = 0; i < 4 * runs; i++)
                 right[16 * r + i].thread_elements()[e] = f[i];
         }
@@ -78,7 +79,8 @@ static inline void add_pieces(const thread struct lane_parts<X_TILES> &a, const 
 
 /* Columns [k, k + 8) of those before `last`, one by one. */
 template <int TYPE, int X_TILES>
-static inline void add_columns(const thread struct lane_parts<X_TILES> &a, const device uint8_t *w,
+static inline void add_columns(const thread struct lane_parts<X_TILES> &a,
+                               const thread struct row_slice &in, const device uint8_t *w,
                                const device float *x, int k, int last,
                                thread simdgroup_float8x8 *sum)
 {
@@ -87,7 +89,7 @@ static inline void add_columns(const thread struct lane_parts<X_TILES> &a, const
         UNROLL for (int e = 0; e < 2; e++) {
             int at = k + (int)a.w_col[e];
             right[16 * r].thread_elements()[e] =
-                at < last ? weight_at<TYPE>(w + a.w_row[2 * r + e], at) : 0.0f;
+                at < last ? weight_at<TYPE>(in, w + a.w_row[2 * r + e], at) : 0.0f;
         }
     UNROLL for (int t = 0; t < X_TILES; t++) {
         UNROLL for (int e = 0; e < 2; e++) {
@@ -101,22 +103,23 @@ static inline void add_columns(const thread struct lane_parts<X_TILES> &a, const
 
 /* Sums over columns [start, end): whole units of pieces, then what is left on both sides. */
 template <int TYPE, int X_TILES>
-static inline void matrix_sums(const thread struct lane_parts<X_TILES> &a, const device uint8_t *w,
+static inline void matrix_sums(const thread struct lane_parts<X_TILES> &a,
+                               const thread struct row_slice &in, const device uint8_t *w,
                                const device float *x, int start, int end,
                                thread simdgroup_float8x8 *sum)
 {
     const int origin = origin_of<TYPE>(start);
-    struct column_span s = span_of<TYPE>(start - origin, end - origin);
+    struct column_span s = span_of<TYPE>(in, start - origin, end - origin);
     w += origin_bytes<TYPE>(origin);
     x += origin;
     UNROLL for (int i = 0; i < X_TILES * MATRIX_TILES; i++)
         sum[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint p = s.first; p < s.last; p += 8)
-        add_pieces<TYPE, X_TILES>(a, w, x, p, s.last, sum);
+        add_pieces<TYPE, X_TILES>(a, in, w, x, p, s.last, sum);
     for (int side = 0; side < 2; side++) {
         int last = side == 0 ? s.left : end - origin;
         for (int k = side == 0 ? start - origin : s.right; k < last; k += 8)
-            add_columns<TYPE, X_TILES>(a, w, x, k, last, sum);
+            add_columns<TYPE, X_TILES>(a, in, w, x, k, last, sum);
     }
 }
 
@@ -130,7 +133,8 @@ static inline struct lane_parts<X_TILES> parts_of(constant struct metal_linear_a
         m.w_col[e] = (uint)(at[e] / 8);
         UNROLL for (int r = 0; r < MATRIX_TILES; r++) {
             int n = row + 8 * r + at[e] % 8; /* beyond the last row it is taken again */
-            m.w_row[2 * r + e] = (int64_t)(n < a.rows ? n : a.rows - 1) * a.row_bytes;
+            m.w_row[2 * r + e] =
+                a.form.head + (int64_t)(n < a.rows ? n : a.rows - 1) * a.row_bytes;
         }
         UNROLL for (int t = 0; t < X_TILES; t++) {
             int n = token + 8 * t + at[e] / 8;
@@ -154,11 +158,16 @@ static inline void matrix_rows(constant struct metal_linear_args &a, const devic
     float acc[n], level[3 * n];
     if (row >= a.rows)
         return; /* the whole simdgroup */
+    w += (int64_t)group.z * a.w_step * 16;
+    x += (int64_t)group.z * a.x_step;
+    out += (int64_t)group.z * a.out_step;
     struct lane_parts<X_TILES> m = parts_of<X_TILES>(a, row, token, at);
     UNROLL for (int i = 0; i < 3 * n; i++)
         level[i] = 0.0f;
+    struct row_slice in = no_slice(a.form, w);
     for (int s = 0, start = 0; s < a.n_slices; start = a.slice_end[s++]) {
-        matrix_sums<TYPE, X_TILES>(m, w, x, start, a.slice_end[s], sum);
+        enter_slice<TYPE>(in, a.form, start, a.slice_end[s]);
+        matrix_sums<TYPE, X_TILES>(m, in, w, x, start, a.slice_end[s], sum);
         UNROLL for (int i = 0; i < n; i++)
             acc[i] = sum[i / 2].thread_elements()[i % 2];
         add_slice<n>(s, acc, level);
@@ -182,22 +191,7 @@ static inline void matrix_rows(constant struct metal_linear_args &a, const devic
         find_places(place, index, at);                                                             \
         matrix_rows<type, n_tokens / 8>(a, w, x, bias, out, at, group, simd);                      \
     }
-#define MATRIX_BOTH(name, type)                                                                    \
+#define MATRIX_OF(a, b, name, type)                                                                \
     MATRIX(matrix_##name, type, METAL_MATRIX_TOKENS)                                               \
     MATRIX(matrix_one_##name, type, METAL_MATRIX_ONE)
-MATRIX_BOTH(f32, METAL_F32)
-MATRIX_BOTH(f16, METAL_F16)
-MATRIX_BOTH(bf16, METAL_BF16)
-MATRIX_BOTH(q8_0, METAL_Q8_0)
-MATRIX_BOTH(q4_0, METAL_Q4_0)
-MATRIX_BOTH(q4_1, METAL_Q4_1)
-MATRIX_BOTH(q5_0, METAL_Q5_0)
-MATRIX_BOTH(q5_1, METAL_Q5_1)
-MATRIX_BOTH(q2_k, METAL_Q2_K)
-MATRIX_BOTH(q3_k, METAL_Q3_K)
-MATRIX_BOTH(q4_k, METAL_Q4_K)
-MATRIX_BOTH(q5_k, METAL_Q5_K)
-MATRIX_BOTH(q6_k, METAL_Q6_K)
-MATRIX_BOTH(iq4_nl, METAL_IQ4_NL)
-MATRIX_BOTH(iq4_xs, METAL_IQ4_XS)
-MATRIX_BOTH(mxfp4, METAL_MXFP4)
+METAL_EACH_TYPE(MATRIX_OF, , )

@@ -135,7 +135,7 @@ KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float 
 
 /* One group.  A pair is token * top_k + i.
  *   start [E + 1]       first place of each expert's pairs
- *   first_tile [E + 1]  the same in tiles of METAL_LINEAR_TOKENS pairs of one expert
+ *   first_tile [E + 1]  the same in tiles of a.tile pairs of one expert
  *   pair                by place: ascending in an expert
  *   place               by pair */
 KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_t *ids BUF(1),
@@ -159,7 +159,7 @@ KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_
             start[e] = at[e] = first;
             first_tile[e] = tile;
             first += n;
-            tile += (n + METAL_LINEAR_TOKENS - 1) / METAL_LINEAR_TOKENS;
+            tile += (n + a.tile - 1) / a.tile;
         }
         start[a.n_experts] = first;
         first_tile[a.n_experts] = tile;
@@ -209,8 +209,9 @@ static inline void expert_rows(constant struct metal_experts_args &a, const devi
         int i = first + (t < n ? t : 0);
         at[t] = (int64_t)(a.by_token != 0 ? pair[i] / a.top_k : i) * a.x_stride;
     }
-    w += (int64_t)e * a.expert_step * 16 + (int64_t)row * a.row_bytes;
-    row_sums<TYPE>(w, x, at, n, a.n_slices, a.slice_end, sum, lane);
+    w += (int64_t)e * a.expert_step * 16;
+    row_sums<TYPE>(a.form, w, w + a.form.head + (int64_t)(a.first + row) * a.row_bytes, x, at,
+                   n, a.n_slices, a.slice_end, sum, lane);
     for (int t = 0; t < n && lane == 0; t++) {
         thread float *v = sum + t * METAL_MAX_SLICES;
         if (a.by_slice != 0)
@@ -231,22 +232,8 @@ static inline void expert_rows(constant struct metal_experts_args &a, const devi
         (void)index;                                                                               \
         expert_rows<type>(a, w, x, start, first_tile, pair, out, group, lane, simd);               \
     }
-EXPERTS(experts_f32, METAL_F32)
-EXPERTS(experts_f16, METAL_F16)
-EXPERTS(experts_bf16, METAL_BF16)
-EXPERTS(experts_q8_0, METAL_Q8_0)
-EXPERTS(experts_q4_0, METAL_Q4_0)
-EXPERTS(experts_q4_1, METAL_Q4_1)
-EXPERTS(experts_q5_0, METAL_Q5_0)
-EXPERTS(experts_q5_1, METAL_Q5_1)
-EXPERTS(experts_q2_k, METAL_Q2_K)
-EXPERTS(experts_q3_k, METAL_Q3_K)
-EXPERTS(experts_q4_k, METAL_Q4_K)
-EXPERTS(experts_q5_k, METAL_Q5_K)
-EXPERTS(experts_q6_k, METAL_Q6_K)
-EXPERTS(experts_iq4_nl, METAL_IQ4_NL)
-EXPERTS(experts_iq4_xs, METAL_IQ4_XS)
-EXPERTS(experts_mxfp4, METAL_MXFP4)
+#define EXPERTS_OF(a, b, name, type) EXPERTS(experts_##name, type)
+METAL_EACH_TYPE(EXPERTS_OF, , )
 
 /* A row of mid, in place: gate | up, or up alone, of the pair at a place becomes the input of down.
  * Groups: [pairs, strips of columns]. */

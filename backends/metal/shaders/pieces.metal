@@ -5,16 +5,19 @@
 /* Runs of a piece. */
 template <int TYPE> static inline int piece_runs()
 {
-    return TYPE == METAL_Q4_K || TYPE == METAL_Q5_K || TYPE == METAL_Q6_K ? 4 : 2;
+    return TYPE == METAL_Q4_K || TYPE == METAL_Q5_K || TYPE == METAL_Q6_K || TYPE == METAL_IQ4_XS ||
+                   (is_scaled<TYPE>() && !has_bytes<TYPE>())
+               ? 4
+               : 2;
 }
 
 /* Columns of a unit. */
 template <int TYPE> static inline int unit_cols()
 {
-    return TYPE == METAL_Q4_0                          ? 32
+    return TYPE == METAL_Q4_0 || TYPE == METAL_IQ4_XS ? 32
            : TYPE == METAL_Q4_K || TYPE == METAL_Q5_K ? 64
            : TYPE == METAL_Q6_K                        ? 128
-                                                       : 8;
+                                                       : 4 * piece_runs<TYPE>();
 }
 
 /* Pieces of a unit. */
@@ -34,16 +37,9 @@ template <int TYPE> static inline int run_at(int run)
 {
     return TYPE == METAL_Q4_0                          ? 16 * run
            : TYPE == METAL_Q4_K || TYPE == METAL_Q5_K ? run / 2 * 32 + run % 2 * 4
+           : TYPE == METAL_IQ4_XS                      ? run / 2 * 16 + run % 2 * 4
            : TYPE == METAL_Q6_K                        ? 32 * run
                                                        : 4 * run;
-}
-
-/* The bits of `mask` at bit `at` of u as a number, less `less`: exact and without a conversion, which
- * is slow.  at and the mask's bits: 23 at most; `less` is a whole number. */
-static inline float field(uint32_t u, int at, uint32_t mask, float less)
-{
-    uint32_t one = (uint32_t)(127 + 23 - at) << 23; /* 2^(23 - at), whose mantissa counts ones at `at` */
-    return f32_of_bits((u & (mask << at)) | one) - (f32_of_bits(one) + less);
 }
 
 static inline float f16_low(uint32_t u)
@@ -187,9 +183,25 @@ static inline void q6_k_piece(const device uint8_t *p, uint i, thread float *w)
     }
 }
 
+/* Low halves of 8 bytes, then high halves: 16 columns apart, of one group. */
+static inline void iq4_xs_piece(const device uint8_t *p, uint i, thread float *w)
+{
+    const device uint32_t *head = (const device uint32_t *)p;
+    const device uint32_t *codes = (const device uint32_t *)(p + 8 + 8 * i);
+    uint g = i / 2;
+    uint32_t s = (head[1] >> (4 * g) & 15U) | (head[0] >> (16 + 2 * g) & 3U) << 4;
+    float scale = f16_low(head[0]) * field(s, 0, 63, 32.0f);
+    UNROLL for (int j = 0; j < 8; j++) {
+        uint32_t u = codes[j / 4] >> (j % 4 * 8);
+        w[j] = iq4_levels[u & 15U] * scale;
+        w[8 + j] = iq4_levels[u >> 4 & 15U] * scale;
+    }
+}
+
 /* The weights of a piece, run by run: [4 piece_runs]. */
 template <int TYPE>
-static inline void piece_weights(const device uint8_t *row, uint piece, thread float *w)
+static inline void piece_weights(const thread struct row_slice &in, const device uint8_t *row,
+                                 uint piece, thread float *w)
 {
     const uint wide = TYPE == METAL_F32 ? 32 : 16; /* bytes of a piece of floats */
     const uint large = 256 / (4 * (uint)piece_runs<TYPE>()); /* pieces of a block of 256 */
@@ -209,36 +221,43 @@ static inline void piece_weights(const device uint8_t *row, uint piece, thread f
         q5_k_piece(row + piece / large * 176, piece % large, w);
     else if (TYPE == METAL_Q6_K)
         q6_k_piece(row + piece / large * 210, piece % large, w);
+    else if (TYPE == METAL_IQ4_XS)
+        iq4_xs_piece(row + piece / large * 136, piece % large, w);
+    else if (is_scaled<TYPE>())
+        scaled_piece<TYPE>(in, row, piece, w);
     else
         UNROLL for (int j = 0; j < 8; j++)
-            w[j] = weight_at<TYPE>(row, (int)(8 * piece) + j);
+            w[j] = weight_at<TYPE>(in, row, (int)(8 * piece) + j);
 }
 
 /* Sums over a slice depend on its columns alone, wherever they begin in this row.  So pieces of types
- * without blocks are numbered from the slice's first column on, and those of others, whose slices begin
- * with a block where ranks share a row, from the row's.  The column that is counted as 0, and its place
- * in the row in bytes. */
+ * without blocks in the row are numbered from the slice's first column on, and those of others, whose slices
+ * begin with a block where ranks share a row, from the row's.  The column that is counted as 0, and its place
+ * in the row in bytes; scaled types: in row_slice. */
 template <int TYPE> static inline int origin_of(int start)
 {
-    return TYPE == METAL_F32 || TYPE == METAL_F16 || TYPE == METAL_BF16 ? start : 0;
+    return TYPE == METAL_F32 || TYPE == METAL_F16 || TYPE == METAL_BF16 || is_scaled<TYPE>() ? start
+                                                                                             : 0;
 }
 
 template <int TYPE> static inline int64_t origin_bytes(int origin)
 {
-    return (int64_t)origin * (TYPE == METAL_F32 ? 4 : 2);
+    return is_scaled<TYPE>() ? 0 : (int64_t)origin * (TYPE == METAL_F32 ? 4 : 2);
 }
 
-/* The whole units of the columns [start, end), and what is left of them on both sides. */
+/* The whole units of the columns [start, end), and what is left of them on both sides: everything where a
+ * piece has several scales. */
 struct column_span {
     uint first, last; /* pieces [first, last) */
     int left, right;  /* columns [start, left) and [right, end) */
 };
 
-template <int TYPE> static inline struct column_span span_of(int start, int end)
+template <int TYPE>
+static inline struct column_span span_of(const thread struct row_slice &in, int start, int end)
 {
     const int cols = unit_cols<TYPE>(), pieces = unit_pieces<TYPE>();
     int a = (start + cols - 1) / cols, b = end / cols;
-    bool within = a > b; /* one unit */
+    bool within = a > b || !has_pieces<TYPE>(in); /* one unit, or none */
     struct column_span s;
     s.first = within ? 0 : (uint)(a * pieces);
     s.last = within ? 0 : (uint)(b * pieces);

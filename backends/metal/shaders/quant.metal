@@ -68,32 +68,20 @@ static inline float q6_k_at(const device uint8_t *p, int i)
     return (float)(low + 16 * high - 32) * (f16_in(p + 208) * (float)scale);
 }
 
-constant int8_t iq4_codes[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                 1,    13,   25,  38,  53,  69,  89,  113};
+constant float iq4_levels[16] = {-127.0f, -104.0f, -83.0f, -65.0f, -49.0f, -35.0f, -22.0f, -10.0f,
+                                 1.0f,    13.0f,   25.0f,  38.0f,  53.0f,  69.0f,  89.0f,  113.0f};
 
 static inline float iq4_xs_at(const device uint8_t *p, int i)
 {
     int g = i / 32, low = (p[4 + g / 2] >> (g % 2 * 4)) & 15;
     int high = (*(const device uint16_t *)(p + 2) >> (2 * g)) & 3;
-    float code = (float)iq4_codes[half_byte(p + 8 + 16 * g, i % 32)];
-    return code * (f16_in(p) * (float)((low | (high << 4)) - 32));
-}
-
-/* Twice the numbers of e2m1. */
-constant int8_t mxfp4_codes[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-/* quant_exponent: half of the block's power of two. */
-static inline float mxfp4_at(const device uint8_t *p, int i)
-{
-    int e = p[0], h = e > 1 ? (e - 1) << 7 : e != 0 ? 0x40 : 0x20;
-    return (float)mxfp4_codes[half_byte(p + 1, i)] * f32_of_bf16((uint16_t)h);
+    return iq4_levels[half_byte(p + 8 + 16 * g, i % 32)] *
+           (f16_in(p) * (float)((low | (high << 4)) - 32));
 }
 
 /* Blocks of 32 elements with one scale. */
 template <int TYPE> static inline float small_at(const device uint8_t *p, int i)
 {
-    if (TYPE == METAL_MXFP4)
-        return mxfp4_at(p, i);
     float d = f16_in(p);
     if (TYPE == METAL_Q8_0)
         return (float)((const device int8_t *)p)[2 + i] * d;
@@ -103,10 +91,7 @@ template <int TYPE> static inline float small_at(const device uint8_t *p, int i)
         return fmaf((float)half_byte(p + 4, i), d, f16_in(p + 2));
     if (TYPE == METAL_Q5_0)
         return (float)(half_byte(p + 6, i) + 16 * bit_of(p + 2, i / 8, i % 8) - 16) * d;
-    if (TYPE == METAL_Q5_1)
-        return fmaf((float)(half_byte(p + 8, i) + 16 * bit_of(p + 4, i / 8, i % 8)), d,
-                    f16_in(p + 2));
-    return (float)iq4_codes[half_byte(p + 2, i)] * d;
+    return fmaf((float)(half_byte(p + 8, i) + 16 * bit_of(p + 4, i / 8, i % 8)), d, f16_in(p + 2));
 }
 
 /* Blocks of 256. */
@@ -136,9 +121,7 @@ template <int TYPE> static inline int block_bytes()
            : TYPE == METAL_Q4_K   ? 144
            : TYPE == METAL_Q5_K   ? 176
            : TYPE == METAL_Q6_K   ? 210
-           : TYPE == METAL_IQ4_NL ? 18
-           : TYPE == METAL_IQ4_XS ? 136
-                                  : 17;
+                                  : 136;
 }
 
 template <int TYPE> static inline float quant_at(const device uint8_t *row, int k)
@@ -149,9 +132,12 @@ template <int TYPE> static inline float quant_at(const device uint8_t *row, int 
                  : small_at<TYPE>(row + k / 32 * block_bytes<TYPE>(), k % 32);
 }
 
-/* Element k of a row of any type. */
-template <int TYPE> static inline float weight_at(const device uint8_t *row, int k)
+/* Element k of a row of any type; scaled ones: of a slice. */
+template <int TYPE>
+static inline float weight_at(const thread struct row_slice &in, const device uint8_t *row, int k)
 {
+    if (is_scaled<TYPE>())
+        return scaled_at<TYPE>(in, row, k);
     if (TYPE == METAL_F32)
         return ((const device float *)row)[k];
     if (TYPE == METAL_F16)
