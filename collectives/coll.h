@@ -77,8 +77,8 @@ bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
 enum { COLL_PINNED_BYTES = 64 }; /* most pinned memory that coll_open takes */
 
-/* Bytes of device and of host memory that coll_open would take.  Memory of libraries, such as MPI's
- * own buffers, is not counted. */
+/* Bytes of device and of host memory that coll_open would take.  Memory of libraries, such as the
+ * buffers of MPI and of NCCL's channels, is not counted. */
 size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
 size_t coll_host_bytes(const char *name, const struct coll_config *cfg);
 

@@ -107,6 +107,48 @@ Test(rank_cuda, the_memory_of_a_device_is_divided_among_its_ranks)
     rank_rig_close(&r);
 }
 
+/* What the collective's library takes when it is opened is not given to the KV cache. */
+Test(rank_cuda, memory_of_the_library_is_not_planned_with)
+{
+    for (int n = 1; n <= 2; n++) {
+        struct rank_rig r;
+        struct rank_plan p;
+        struct rank_place place = {
+            .world = 2, .n_on_host = 2, .n_memory = n, .n_device = n, .one_host = true};
+        uint64_t without, with;
+        size_t n_blocks;
+        void *library = NULL;
+        MUST(rank_rig_plan(&r, golden("llama-gqa"), "off", "strict"));
+        struct shared_options opt = r.opt.shared;
+        opt.kv_blocks = 0;
+        opt.max_seqs = 256;
+        MUST(rank_plan_init(&p, &opt, &place, r.be, r.ld));
+        MUST(rank_plan_set_blocks(&p, 1));
+        cr_assert_gt(p.coll, 0u, "the ranks have no collective on the device");
+        size_t used = emulator_in_use(&n_blocks);
+        size_t block = p.memory.kv_per_block, taken = 512 * block; /* by the library */
+        emulator_memory(used + (size_t)n * (p.total + 1024 * block));
+        rank_plan_fini(&p);
+        MUST(rank_plan_init(&p, &opt, &place, r.be, r.ld));
+        MUST(rank_plan_blocks(&p, &without));
+        MUST(rank_plan_reserve_coll(&p));
+        for (int i = 1; i < n; i++) /* of the other rank of this device */
+            cr_assert_eq(cudaMalloc(&library, p.coll), cudaSuccess);
+        cr_assert_eq(cudaMalloc(&library, (size_t)n * taken), cudaSuccess);
+        size_t before = p.free;
+        rank_plan_measure_coll(&p);
+        cr_assert_eq(p.library, taken);
+        cr_assert_eq(p.free, before - taken);
+        MUST(rank_plan_blocks(&p, &with));
+        cr_assert_lt(with, without);
+        MUST(rank_plan_set_blocks(&p, with));
+        cr_assert(rank_plan_fits(&p));
+        MUST(rank_plan_reserve(&p));
+        rank_plan_fini(&p);
+        rank_rig_close(&r);
+    }
+}
+
 /* Rounding as the checkpoint says is CUDA's too; how 16-bit weights are multiplied is not a choice. */
 Test(rank_cuda, activations)
 {
