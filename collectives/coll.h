@@ -43,6 +43,9 @@ struct coll_ops {
     size_t (*host_bytes)(const struct coll_config *cfg);
     /* Called by all ranks together.  shm and mpi take their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
+    /* By all ranks, each at its own time: ipc and nccl end a call that another rank makes afterwards
+     * with ST_PEER and this rank's name ("a rank" on several hosts, at the deadline), and ipc waits for
+     * the others, deadline_ms at most, because their kernels read its memory. */
     void (*close)(struct coll *c);
     /* In place, [rows, cols] f32 with stride == cols.  MAX and MIN: NaN where an operand is NaN. */
     enum status (*all_reduce)(struct coll *c, struct view x, enum reduce_op op);

@@ -322,6 +322,7 @@ NO_ROW = {
     "oneshot_broadcast_kernel": "waits for another device: flags and the link between two GPUs, which no cost here describes",
     "oneshot_gather_kernel": "as oneshot_broadcast_kernel",
     "oneshot_reduce_kernel": "as oneshot_broadcast_kernel; tests/gpu/README.md: 5 to 8 us a sum",
+    "oneshot_close_kernel": "runs once, at the end: waits for the other ranks",
     "oneshot_give_up_kernel": "runs once, when a rank has ended: writes a flag",
 }
 
