@@ -9,6 +9,7 @@
 #include "effort.h"
 #include "gpu/rank_rig.h"
 #include "worker/model/memory.h"
+#include "worker/step/step.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -189,7 +190,7 @@ static void oracle(const char *model, bool penalty, tokens got)
     rank_rig_close(&r);
 }
 
-/* A decode: one upload and its move to the arrays of the graph, one graph, one download. */
+/* A decode: two uploads and their move to the arrays of the graph, one graph, one download. */
 static void check_decode(const char *model)
 {
     static tokens got, expected;
@@ -205,7 +206,7 @@ static void check_decode(const char *model)
         MUST(rank_rig_take(&r, got[i], last));
         struct emulator_calls b = emulator_counts();
         cr_assert_eq(b.allocations, a.allocations, "step %u allocates", i);
-        cr_assert_eq(b.to_device - a.to_device, 1);
+        cr_assert_eq(b.to_device - a.to_device, 2); /* arrays, block tables */
         /* step 0 keeps a sequence's states, of each layer that has any: the convolution's, the rule's */
         uint64_t kept = i == 0 ? 2 * (uint64_t)model_n_delta(loader_config(r.ld)) : 0;
         cr_assert_eq(b.on_device - a.on_device, 1 + kept);
@@ -217,6 +218,63 @@ static void check_decode(const char *model)
     }
     rank_rig_close(&r);
     MUST(rank_rig_same(got, expected));
+}
+
+enum { TALL = 3 }; /* blocks of the longest sequence */
+
+/* Bytes of a step of two sequences that goes to the device in a context of max_ctx. */
+static uint64_t bytes_of_step(int32_t max_ctx)
+{
+    struct backend *be = NULL;
+    struct step *step;
+    struct step_dev dev;
+    const struct step_config cfg = {.max_tokens = 64,
+                                    .max_seqs = 8,
+                                    .max_open = 8,
+                                    .max_ctx = max_ctx,
+                                    .n_blocks = 64,
+                                    .block_len = 16,
+                                    .vocab = 100,
+                                    .max_edits = 1000,
+                                    .pad = true,
+                                    .land = true};
+    int32_t ids[TALL * 16 + 2] = {0}, blocks[TALL + 1] = {7, 9, 11, 13}, got[TALL];
+    struct plan_open opens[2] = {{.seq_id = 1, .n_prompt = TALL * 16},
+                                 {.seq_id = 2, .n_prompt = 2}};
+    struct plan_seq seqs[2] = {
+        {.seq_id = 1, .n_tokens = TALL * 16, .n_blocks = TALL},
+        {.seq_id = 2, .n_tokens = 2, .token_off = TALL * 16, .n_blocks = 1, .block_off = TALL}};
+    const struct step_plan plan = {.n_seqs = 2,
+                                   .n_tokens = TALL * 16 + 2,
+                                   .n_blocks = TALL + 1,
+                                   .n_opens = 2,
+                                   .seqs = seqs,
+                                   .tokens = ids,
+                                   .blocks = blocks,
+                                   .opens = opens};
+    MUST(backend_open(&be, "cuda", &(struct backend_config){0}));
+    MUST(step_create(&step, &cfg, be));
+    MUST(step_apply(step, &plan, &dev));
+    uint64_t before = emulator_counts().bytes_to_device;
+    MUST(step_upload(step));
+    MUST(backend_ops_of(be)->sync(be));
+    uint64_t bytes = emulator_counts().bytes_to_device - before;
+    struct view table = view_columns(view_rows(dev.block_table, 0, 1), 0, TALL);
+    MUST(backend_ops_of(be)->read(be, got, table));
+    cr_assert_eq(memcmp(got, blocks, sizeof got), 0);
+    MUST(backend_ops_of(be)->read(be, got, view_columns(view_rows(dev.block_table, 1, 1), 0, 1)));
+    cr_assert_eq(got[0], blocks[TALL]);
+    step_destroy(step);
+    backend_ops_of(be)->close(be);
+    return bytes;
+}
+
+/* It goes by the longest sequence of the step, not by --max-ctx (here 32 KB a sequence). */
+Test(rank_cuda, block_tables_are_uploaded_as_far_as_they_are_used)
+{
+    uint64_t bytes = bytes_of_step(131072), one = TALL * sizeof(int32_t);
+    cr_assert_eq(bytes, bytes_of_step(TALL * 16));
+    cr_assert_lt(bytes, 4096u + 2 * one, "%d bytes", (int)bytes);
 }
 
 Test(rank_cuda, a_decode_is_one_launch)
@@ -265,7 +323,7 @@ static void check_overlap(const char *graphs)
         MUST(rank_rig_run(&r, i, NULL, false));
         struct emulator_calls b = emulator_counts();
         cr_assert_gt(b.pending, a.pending);
-        cr_assert_eq(b.to_device - a.to_device, 1, "the upload of step %u waits", i);
+        cr_assert_eq(b.to_device - a.to_device, 2, "the upload of step %u waits", i);
         cr_assert_eq(b.on_device + b.to_host, a.on_device + a.to_host);
         MUST(rank_rig_take(&r, got[i - 1], last));
     }
