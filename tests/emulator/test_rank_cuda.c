@@ -239,8 +239,9 @@ static uint64_t bytes_of_step(int32_t max_ctx)
                                     .pad = true,
                                     .land = true};
     int32_t ids[TALL * 16 + 2] = {0}, blocks[TALL + 1] = {7, 9, 11, 13}, got[TALL];
-    struct plan_open opens[2] = {{.seq_id = 1, .n_prompt = TALL * 16},
-                                 {.seq_id = 2, .n_prompt = 2}};
+    struct plan_open opens[2] = {
+        {.seq_id = 1, .sp = sample_params_default(), .n_prompt = TALL * 16},
+        {.seq_id = 2, .sp = sample_params_default(), .n_prompt = 2}};
     struct plan_seq seqs[2] = {
         {.seq_id = 1, .n_tokens = TALL * 16, .n_blocks = TALL},
         {.seq_id = 2, .n_tokens = 2, .token_off = TALL * 16, .n_blocks = 1, .block_off = TALL}};
