@@ -4,7 +4,12 @@
  * 7: one 16-byte load.  Columns 8t + {0, 1} and 8t + {2, 3} are the lane's two pairs of the first
  * mma, 8t + {4, 5} and 8t + {6, 7} those of the second.  The mapping is the same for w and x, so
  * row-major rows need no shuffling, and a kernel that reads registers from global memory makes the
- * very mma's of one that goes through shared memory. */
+ * very mma's of one that goes through shared memory.
+ *
+ * Few tokens: w is the operand of 16 rows.  Many: x is, packed in the order in which lanes hold it
+ * (FRAGMENT_BYTES), and w is that of 8, whose registers follow each other in a row of it.  An output is the
+ * sum of the same products in the same order of k either way: a product of two 16-bit numbers is
+ * exact, so it does not matter which of them is in which operand. */
 #ifndef BACKENDS_CUDA_LINEAR_MMA_H
 #define BACKENDS_CUDA_LINEAR_MMA_H
 
@@ -43,6 +48,29 @@ DEVICE void mma_chunk(float (&c)[4], const uint4 &lo, const uint4 &hi, const uin
 {
     const uint32_t a0[4] = {lo.x, hi.x, lo.y, hi.y}, b0[2] = {b.x, b.y};
     const uint32_t a1[4] = {lo.z, hi.z, lo.w, hi.w}, b1[2] = {b.z, b.w};
+    E::mma(c, a0, b0);
+    E::mma(c, a1, b1);
+}
+
+/* A block of 16 tokens and a chunk in the order of an mma's first operand: the 16 bytes of each lane for
+ * the chunk's first mma, then those for its second. */
+enum { FRAGMENT_TOKENS = 16, FRAGMENT_BYTES = FRAGMENT_TOKENS * K_CHUNK * 2 };
+
+/* Both mma's registers, of the lane's columns of tokens g and g + 8. */
+struct fragment {
+    uint4 first, second;
+};
+
+DEVICE struct fragment fragment_of(const uint4 &lo, const uint4 &hi)
+{
+    return {{lo.x, hi.x, lo.y, hi.y}, {lo.z, hi.z, lo.w, hi.w}};
+}
+
+/* c [16 tokens, 8] += one chunk of x and 8 rows of w (b). */
+template <class E> DEVICE void mma_fragment(float (&c)[4], const struct fragment &x, const uint4 &b)
+{
+    const uint32_t a0[4] = {x.first.x, x.first.y, x.first.z, x.first.w}, b0[2] = {b.x, b.y};
+    const uint32_t a1[4] = {x.second.x, x.second.y, x.second.z, x.second.w}, b1[2] = {b.z, b.w};
     E::mma(c, a0, b0);
     E::mma(c, a1, b1);
 }
