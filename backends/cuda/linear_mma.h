@@ -75,12 +75,12 @@ template <class E> DEVICE void mma_fragment(float (&c)[4], const struct fragment
     E::mma(c, a1, b1);
 }
 
-/* A segment: n_cols columns from col on, stored from element `at` on in n_steps steps. */
+/* A segment: n_cols columns from col on, stored from element `at` on in n_chunks chunks. */
 struct segment {
-    int32_t at, n_steps, col, n_cols;
+    int32_t at, n_chunks, col, n_cols;
 };
 
-/* n_steps 0 beyond the last. */
+/* n_chunks 0 beyond the last. */
 DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
 {
     struct segment s = {0, 0, 0, 0};
@@ -89,13 +89,20 @@ DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
     int32_t slice = 0;
     while (i >= k.seg[slice + 1])
         slice++;
-    int32_t off = (i - k.seg[slice]) * K_SEGMENT, left = k.at[slice + 1] - k.at[slice] - off;
+    int32_t off = (i - k.seg[slice]) * K_SEGMENT;
     int32_t cols = k.col[slice + 1] - k.col[slice] - off;
     s.at = k.at[slice] + off;
-    s.n_steps = (left < K_SEGMENT ? left : K_SEGMENT) / K_STEP;
     s.col = k.col[slice] + off;
     s.n_cols = cols < K_SEGMENT ? cols : K_SEGMENT;
+    s.n_chunks = (s.n_cols + K_CHUNK - 1) / K_CHUNK;
     return s;
+}
+
+/* Elements of a row from segment i's first one to the next segment's, or to the row's end. */
+DEVICE int32_t stored_elements(const struct k_layout &k, int32_t i)
+{
+    const bool last = i + 1 >= k.seg[k.n_slices];
+    return (last ? k.at[k.n_slices] : segment_at(k, i + 1).at) - segment_at(k, i).at;
 }
 
 /* Eight columns of x at a multiple of 16 bytes. */

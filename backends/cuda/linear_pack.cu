@@ -16,8 +16,8 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
     const struct segment s = segment_at(a.k, (int32_t)(i % n_seg));
     const int off = lane_id() * 8;
     float v[8], scale = 1.0f;
-    const int64_t row = a.rows ? a.rows[token] : token;
-    const float *from = a.x + (size_t)row * a.x_stride + s.col + off;
+    const int64_t x_row = a.rows ? a.rows[token] : token;
+    const float *from = a.x + (size_t)x_row * a.x_stride + s.col + off;
     if (a.x_aligned && off + 8 <= s.n_cols)
         load_x8(v, from);
     else
@@ -27,9 +27,13 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
         if (lane_id() == 0)
             a.unscale[i] = inverse_pow2(scale);
     }
-    if (off < s.n_steps * K_STEP)
-        st_128(a.packed + (size_t)token * (size_t)a.k.at[a.k.n_slices] + s.at + off,
-               pack_x8<E>(v, scale));
+    const int32_t end =
+        stored_elements(a.k, (int32_t)(i % n_seg)); /* up to K_CHUNK more than it has */
+    uint16_t *to = a.packed + (size_t)token * (size_t)a.k.at[a.k.n_slices] + s.at + off;
+    if (off < end)
+        st_128(to, pack_x8<E>(v, scale));
+    if (off + K_SEGMENT < end)
+        st_128(to + K_SEGMENT, uint4{0, 0, 0, 0});
 }
 
 /* The lane's 8 columns of a segment of x, and their scale; zeros of a token that is not there. */
@@ -71,7 +75,7 @@ template <class E> KERNEL(THREADS) fragments_kernel(struct linear_job a)
     const struct fragment f = fragment_of(lo, hi);
     const int64_t chunk = block * (a.k.at[a.k.n_slices] / K_CHUNK) + s.at / K_CHUNK + lane_id() / 4;
     char *to = (char *)a.packed + chunk * FRAGMENT_BYTES + (g * 4 + t) * 16;
-    if (lane_id() * 8 >= s.n_steps * K_STEP)
+    if (lane_id() * 8 >= stored_elements(a.k, (int32_t)(i % n_seg)))
         return;
     st_128(to, f.first);
     st_128(to + FRAGMENT_BYTES / 2, f.second);

@@ -111,14 +111,15 @@ tiles_kernel(struct tiles_args a)
         const struct tile_at at = tile_of(a, item, shape::bn, shape::bt);
         const int first = at.group * a.slice_group, n_slices = a.slice_group;
         const int32_t end = k.at[first + n_slices] / K_STEP;
-        int32_t step = k.at[first] / K_STEP;
+        struct tile_cursor cursor = {k.at[first] / K_CHUNK, -1};
         const source from = source_of(a.job, at);
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
-            load_stage<MT, NT>(smem, from, step + i, end);
+            load_stage<MT, NT>(smem, from, cursor.chunk / STEP_CHUNKS + i, end);
         float sum[MT][NT][4], acc[MT][NT][4] = {};
         for (int i = 0; i < n_slices; i++) {
-            slice_sums<E, MT, NT>(sum, acc, smem, a.job, from, at.token0, first + i, step, end);
+            slice_sums<E, MT, NT, false>(sum, acc, smem, a.job, from, at.token0, first + i, cursor,
+                                         end);
             push_slice<MT, NT>(sum, stack, i, n_slices);
         }
         write_tile<MT, NT>(a, at, sum);

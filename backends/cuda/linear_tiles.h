@@ -15,6 +15,7 @@ enum {
     WARPS_N = 4, /* a tile's warps: 4 along the rows of w, 2 along the tokens */
     WARPS_T = 2,
     STAGES = 3, /* steps of w and x in shared memory */
+    STEP_CHUNKS = K_STEP / K_CHUNK,
     ROW_BYTES = K_STEP * 2,
     GRANULES = ROW_BYTES / 16,
     BLOCK_BYTES = FRAGMENT_TOKENS * ROW_BYTES, /* a step of 16 tokens */
@@ -120,29 +121,48 @@ DEVICE void load_stage(unsigned char *smem, const struct tile_source<W, X> &from
     cp_async_commit(); /* also an empty group, so that the count stays right */
 }
 
-/* acc += the stage's step: c[0], c[1] of token g, c[2], c[3] of token g + 8 of the lane, rows 2t, 2t + 1
+/* acc += chunk c of the stage: c[0], c[1] of token g, c[2], c[3] of token g + 8 of the lane, rows 2t, 2t + 1
  * of w. */
 template <class E, int MT, int NT, class X>
-DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage, const X &x_rows)
+DEVICE void chunk_sums(float (&acc)[MT][NT][4], const unsigned char *stage, const X &x_rows, int c)
 {
     using shape = tile_shape<MT, NT>;
     const int g = lane_id() >> 2, t = lane_id() & 3;
     const unsigned char *w = stage, *x = stage + shape::bn * ROW_BYTES;
     const int row = warp_id() % WARPS_N * 8 * NT + g, token = warp_id() / WARPS_N * 16 * MT;
+    uint4 b[NT];
     UNROLL
-    for (int c = 0; c < K_STEP / K_CHUNK; c++) {
-        uint4 b[NT];
+    for (int j = 0; j < NT; j++)
+        b[j] = ld_128(w + granule_at(row + 8 * j, c * 4 + t));
+    UNROLL
+    for (int m = 0; m < MT; m++) {
+        const struct fragment a = x_fragment(x_rows, x, token + 16 * m, c);
         UNROLL
         for (int j = 0; j < NT; j++)
-            b[j] = ld_128(w + granule_at(row + 8 * j, c * 4 + t));
-        UNROLL
-        for (int m = 0; m < MT; m++) {
-            const struct fragment a = x_fragment(x_rows, x, token + 16 * m, c);
-            UNROLL
-            for (int j = 0; j < NT; j++)
-                mma_fragment<E>(acc[m][j], a, b[j]);
-        }
+            mma_fragment<E>(acc[m][j], a, b[j]);
     }
+}
+
+/* Where a tile's sums are: the next chunk of a row, and the step that has arrived for all. */
+struct tile_cursor {
+    int32_t chunk, step;
+};
+
+/* acc += what a step has of `left` chunks at the cursor.  HALVES: slices may begin in the middle of a step. */
+template <class E, int MT, int NT, bool HALVES, class X>
+DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage, const X &x_rows,
+                      struct tile_cursor &at, int32_t left)
+{
+    const int c = at.chunk % STEP_CHUNKS;
+    if (HALVES && (c > 0 || left < STEP_CHUNKS)) {
+        chunk_sums<E, MT, NT>(acc, stage, x_rows, c);
+        at.chunk++;
+        return;
+    }
+    UNROLL
+    for (int i = 0; i < STEP_CHUNKS; i++)
+        chunk_sums<E, MT, NT>(acc, stage, x_rows, i);
+    at.chunk += STEP_CHUNKS;
 }
 
 template <int MT, int NT> DEVICE void set_zero(float (&v)[MT][NT][4])
@@ -179,22 +199,29 @@ DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], const 
     }
 }
 
-/* sum = slice i of a tile, whose first token is token0; step: the next step of all slices, those
- * before it and STAGES - 1 more have been asked for. */
-template <class E, int MT, int NT, class J, class W, class X>
+/* sum = slice i of a tile, whose first token is token0; at: before it.  The cursor's step and STAGES - 1
+ * more have been asked for, at a tile's beginning those from the chunk's on. */
+template <class E, int MT, int NT, bool HALVES, class J, class W, class X>
 DEVICE void slice_sums(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], unsigned char *smem,
                        const J &job, const struct tile_source<W, X> &from, int32_t token0, int i,
-                       int32_t &step, int32_t end)
+                       struct tile_cursor &at, int32_t end)
 {
     set_zero<MT, NT>(sum);
     for (int32_t seg = job.k.seg[i]; seg < job.k.seg[i + 1]; seg++) {
         const struct segment s = segment_at(job.k, seg);
-        for (int n = 0; n < s.n_steps; n++, step++) {
-            cp_async_wait<STAGES - 2>();
-            SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
-            load_stage<MT, NT>(smem, from, step + STAGES - 1, end);
-            step_sums<E, MT, NT>(acc, smem + step % STAGES * tile_shape<MT, NT>::stage_bytes,
-                                 from.x_rows);
+        const int32_t steps = (s.n_chunks + STEP_CHUNKS - 1) / STEP_CHUNKS;
+        const int32_t stop = at.chunk + (HALVES ? s.n_chunks : steps * STEP_CHUNKS);
+        while (at.chunk < stop) {
+            const int32_t step = at.chunk / STEP_CHUNKS;
+            if (!HALVES || step != at.step) {
+                cp_async_wait<STAGES - 2>();
+                SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
+                load_stage<MT, NT>(smem, from, step + STAGES - 1, end);
+                at.step = step;
+            }
+            step_sums<E, MT, NT, HALVES>(acc,
+                                         smem + step % STAGES * tile_shape<MT, NT>::stage_bytes,
+                                         from.x_rows, at, stop - at.chunk);
         }
         end_segment<E, MT, NT>(sum, acc, job, token0, seg);
     }

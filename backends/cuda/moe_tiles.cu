@@ -70,13 +70,13 @@ moe_tiles_kernel(struct moe_product p)
         const struct expert_tile tile = expert_tile_at(p.groups, n_col_groups, item);
         const struct tile_job job = tile_job_of(p, tile);
         const auto from = source_of<HIDDEN>(p, tile, shape::bn);
-        int32_t step = 0;
+        struct tile_cursor cursor = {0, -1};
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
-            load_stage<MT, NT>(smem, from, step + i, end_step);
+            load_stage<MT, NT>(smem, from, i, end_step);
         float sum[MT][NT][4], acc[MT][NT][4] = {};
         for (int i = 0; i < k.n_slices; i++) {
-            slice_sums<E, MT, NT>(sum, acc, smem, job, from, 0, i, step, end_step);
+            slice_sums<E, MT, NT, true>(sum, acc, smem, job, from, 0, i, cursor, end_step);
             if constexpr (!HIDDEN)
                 each_output(sum, [&](int block, int row, int token, float lo, float hi) {
                     const int32_t c = tile.i * shape::bn + block * 16 + row;
