@@ -351,11 +351,11 @@ struct backend_ops {
     void (*info)(struct backend *be, struct backend_info *out);
 
     /* The memory plan.  These three are all present or all NULL; if NULL, alloc asks the system.
-     *   reserve  called once, before the first alloc, if the backend was opened `planned`: takes
-     * the
-     *            plan's bytes as one block of device and one of pinned memory.  Each later alloc is
-     * a
-     *            piece of these.  ST_NOMEM: the device has less memory free.
+     *   reserve  called before the first alloc, if the backend was opened `planned`: takes the
+     *            plan's bytes as one block of device and one of pinned memory.  Each later alloc is a
+     *            piece of these.  PART_COLL has a call of its own, with the collective's pinned
+     *            memory, before the one for all other parts: libraries take memory that only shows
+     *            when a collective is open.  ST_NOMEM: the device has less memory free.
      *   part     names the part that the next allocs belong to; alloc fails with ST_BUG when a part
      *            becomes larger than planned
      *   used     the bytes allocated so far, of each part and of the pinned memory */

@@ -43,6 +43,9 @@ struct coll_ops {
     size_t (*host_bytes)(const struct coll_config *cfg);
     /* Called by all ranks together.  shm and mpi take their buffers here. */
     enum status (*open)(struct coll **out, const struct coll_config *cfg);
+    /* By all ranks, each at its own time: ipc and nccl end a call that another rank makes afterwards
+     * with ST_PEER and this rank's name ("a rank" on several hosts, at the deadline), and ipc waits for
+     * the others, deadline_ms at most, because their kernels read its memory. */
     void (*close)(struct coll *c);
     /* In place, [rows, cols] f32 with stride == cols.  MAX and MIN: NaN where an operand is NaN. */
     enum status (*all_reduce)(struct coll *c, struct view x, enum reduce_op op);
@@ -77,8 +80,8 @@ bool coll_in_graph(const char *name, const struct coll_config *cfg);
 
 enum { COLL_PINNED_BYTES = 64 }; /* most pinned memory that coll_open takes */
 
-/* Bytes of device and of host memory that coll_open would take.  Memory of libraries, such as MPI's
- * own buffers, is not counted. */
+/* Bytes of device and of host memory that coll_open would take.  Memory of libraries, such as the
+ * buffers of MPI and of NCCL's channels, is not counted. */
 size_t coll_device_bytes(const char *name, const struct coll_config *cfg);
 size_t coll_host_bytes(const char *name, const struct coll_config *cfg);
 

@@ -18,6 +18,7 @@ struct ipc_coll {
     struct oneshot one;
     struct buf *area;   /* this rank's */
     struct buf *failed; /* pinned u32, see struct oneshot */
+    bool joined;        /* all areas are known: other ranks' kernels use this one's */
     bool broken;
 };
 
@@ -41,6 +42,8 @@ static enum status ipc_poll(struct coll *head)
     if (who == 0)
         return ST_OK;
     c->broken = true;
+    if (who > 2 * ONESHOT_MAX_WORLD)
+        FAIL(ST_PEER, "ipc: rank %u has closed", who - 2 * ONESHOT_MAX_WORLD - 1);
     if (who > ONESHOT_MAX_WORLD)
         FAIL(ST_PEER, "ipc: rank %u gave up", who - ONESHOT_MAX_WORLD - 1);
     FAIL(ST_TIMEOUT, "ipc: rank %u did not come within %u ms", who - 1, c->cfg.deadline_ms);
@@ -53,6 +56,13 @@ static enum status watch(void *ctx, uint64_t waited_us)
     return ipc_poll(ctx);
 }
 
+/* Also after a failure: the others' kernels may still read this rank's area. */
+static enum status leave(struct ipc_coll *c)
+{
+    TRY(oneshot_close(c->cfg.be, &c->one));
+    return backend_ops_of(c->cfg.be)->sync(c->cfg.be);
+}
+
 static void ipc_close(struct coll *head)
 {
     struct ipc_coll *c = (struct ipc_coll *)head;
@@ -60,6 +70,8 @@ static void ipc_close(struct coll *head)
         return;
     const struct backend_ops *ops = backend_ops_of(c->cfg.be);
     cuda_watch(c->cfg.be, NULL, NULL);
+    if (c->joined && leave(c) != ST_OK)
+        log_failure(LOG_WARN, ST_DEVICE, "the other ranks may not know that this one has closed");
     oneshot_unmap_areas(&c->one);
     ops->free(c->cfg.be, c->area);
     ops->free(c->cfg.be, c->failed);
@@ -183,6 +195,7 @@ enum status ipc_join(struct coll **out, const struct coll_config *cfg, struct ip
         ipc_close(&c->head);
         return st;
     }
+    c->joined = true;
     *out = &c->head;
     return ST_OK;
 }
@@ -228,6 +241,7 @@ static enum status ipc_open(struct coll **out, const struct coll_config *cfg)
         ipc_close(c ? &c->head : NULL);
         return st;
     }
+    c->joined = true;
     *out = &c->head;
     return ST_OK;
 }

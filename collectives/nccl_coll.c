@@ -67,24 +67,49 @@ static int behind(const struct nccl_coll *c)
     return -1;
 }
 
+/* A rank of this host that has closed, or -1. */
+static int closed(const struct nccl_coll *c)
+{
+    for (int r = 0; r < c->head.world; r++)
+        if (r != c->head.rank && atomic_load(&c->board->closed[r]))
+            return r;
+    return -1;
+}
+
+/* One that has closed before it began what this one has begun, or -1. */
+static int closed_behind(const struct nccl_coll *c)
+{
+    uint64_t mine = atomic_load(&c->board->n_calls[c->head.rank]);
+    for (int r = 0; r < c->head.world; r++)
+        if (atomic_load(&c->board->closed[r]) && atomic_load(&c->board->n_calls[r]) < mine)
+            return r;
+    return -1;
+}
+
 static enum status too_late(struct nccl_coll *c, const char *what)
 {
-    int r = behind(c);
-    char who[32] = "a rank", why[96];
+    int r = behind(c), gone = closed(c);
+    char who[48] = "a rank", why[96];
     if (r >= 0)
         snprintf(who, sizeof who, "rank %d", r);
+    else if (gone >= 0) /* calls of a recorded step are not counted */
+        snprintf(who, sizeof who, "rank %d, which has closed,", gone);
     snprintf(why, sizeof why, "%s did not come within %u ms", who, c->cfg.deadline_ms);
     return failed(c, ST_TIMEOUT, what, why);
 }
 
-/* Has a rank of this host given up? */
+/* Has a rank of this host given up, or closed? */
 static enum status look_at_board(struct nccl_coll *c, const char *what)
 {
     uint32_t by = atomic_load(&c->board->gave_up);
     char why[32];
-    if (by == 0)
+    int r = closed_behind(c);
+    if (by == 0 && r < 0)
         return ST_OK;
-    snprintf(why, sizeof why, "rank %u gave up", by - 1);
+    if (by != 0)
+        snprintf(why, sizeof why, "rank %u gave up", by - 1);
+    else
+        snprintf(why, sizeof why, "rank %d has closed", r);
     return failed(c, ST_PEER, what, why);
 }
 
@@ -163,6 +188,8 @@ static void nccl_close(struct coll *head)
     struct nccl_coll *c = (struct nccl_coll *)head;
     if (!c)
         return;
+    if (!c->broken)
+        atomic_store(&c->board->closed[c->head.rank], 1);
     if (c->small)
         c->small->ops->close(c->small);
     cuda_watch(c->cfg.be, NULL, NULL);

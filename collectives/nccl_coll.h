@@ -20,6 +20,7 @@ enum { NCCL_ID_BYTES = 128, NCCL_BOARD_RANKS = 64 };
 struct nccl_board {
     _Atomic uint32_t gave_up;                   /* 1 + rank */
     _Atomic uint64_t n_calls[NCCL_BOARD_RANKS]; /* collectives that the rank has begun */
+    _Atomic uint32_t closed[NCCL_BOARD_RANKS];  /* not 0: it begins no more */
 };
 
 /* With cfg->share_device: NCCL refuses two ranks that have host and device in common, so this

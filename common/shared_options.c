@@ -153,7 +153,9 @@ static const struct shared_row table[] = {
      .users = FOR_WORKER | STARTERS},
     {{.name = "kv-dtype", ROW(kv_dtype, OPT_ENUM), .arg = "auto|f32|f16|bf16|int8|e4m3",
       .def = "auto",
-      .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16.  "
+      .help = "Element type of the KV cache.  auto is f32 for a model stored in f32, else f16, "
+              "which holds numbers up to 65504: a sequence with larger keys or values ends with an "
+              "error that advises bf16.  "
               "int8 and e4m3 have a scale for each token and head."},
      .users = FOR_WORKER | STARTERS},
 

@@ -313,6 +313,9 @@ static void text_ranks(FILE *f, const struct report *r)
     }
     fprintf(f, "\nall figures in bytes; read = this rank's share of the files, free = what it may "
                "plan with\n");
+    if (r->world > 1 && backend_ops_of(p->be)->reserve)
+        fprintf(f, "free is without the memory of the collective's library (NCCL: buffers of its "
+                   "channels), which each rank measures when it starts\n");
     if (r->base.memory)
         fprintf(f,
                 "besides the plan each rank takes what the program, its libraries and MPI do: "

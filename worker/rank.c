@@ -148,6 +148,23 @@ static double mib(size_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+/* Before the memory is planned: what its library takes is known afterwards. */
+static enum status open_coll(struct rank *g)
+{
+    TRY(rank_plan_set_blocks(&g->plan, 1)); /* the collective's sizes do not depend on the number */
+    struct coll_config cc = rank_plan_coll(&g->plan, g->launch);
+    TRY(rank_plan_reserve_coll(&g->plan));
+    backend_part(g->be, PART_COLL);
+    TRY(timed_coll_open(&g->co, worker_coll_name(g->opt), &cc));
+    TRY(control_barrier()); /* ranks that share a device measure what all of them took */
+    rank_plan_measure_coll(&g->plan);
+    if (g->plan.library)
+        log_line(LOG_INFO,
+                 "collective %s: its library took %.1f MiB of %s, which are not planned with",
+                 g->co->ops.name, mib(g->plan.library), g->plan.info.device);
+    return control_barrier(); /* before any of them takes more */
+}
+
 static enum status plan_memory(struct rank *g)
 {
     struct rank_plan *p = &g->plan;
@@ -221,6 +238,7 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
     TRY(rank_plan_init(&g->plan, opt, &place, g->be, g->ld));
     set_numerics(g);
     TRY(agree(g));
+    TRY(open_coll(g));
     return plan_memory(g);
 }
 
@@ -237,12 +255,6 @@ static void show_progress(void *ctx, size_t done, size_t total)
     fprintf(stderr, "\rloading %zu of %zu bytes (%d %%)%s", done, total, now,
             done == total ? "\n" : "");
     fflush(stderr);
-}
-
-static enum status open_coll(struct rank *g)
-{
-    struct coll_config cc = rank_plan_coll(&g->plan, g->launch);
-    return timed_coll_open(&g->co, worker_coll_name(g->opt), &cc);
 }
 
 /* --pack-cache; NULL: none. */
@@ -272,8 +284,6 @@ enum status rank_load(struct rank *g)
     uint64_t begin = clock_us();
     int percent = -1;
     TRY(rank_plan_reserve(&g->plan));
-    backend_part(g->be, PART_COLL);
-    TRY(open_coll(g));
     if (g->ci.rank == 0 && isatty(STDERR_FILENO))
         loader_on_progress(g->ld, show_progress, &percent);
     TRY(load_model(g, mc));

@@ -30,14 +30,14 @@ struct rank {
     int threads;
 };
 
-/* Opens the device, reads the model's headers, agrees with the other ranks on everything.  After
- * this g->plan is final and the memory plan has been logged.  cache: of digests, copied.  Collective.
- */
+/* Opens the device, reads the model's headers, agrees with the other ranks on everything, opens the
+ * collective.  After this g->plan is final and the memory plan has been logged.  cache: of digests,
+ * copied.  Collective. */
 MUST_CHECK enum status rank_prepare(struct rank *g, const struct shared_options *opt,
                                     const struct control_info *ci,
                                     const struct digest_cache *cache);
 
-/* Opens the collective, loads the weights, takes all memory, runs the first steps (worker/rank_warm.h);
+/* Loads the weights, takes all memory, runs the first steps (worker/rank_warm.h);
  * after that the weight files may be hashed.  Collective. */
 MUST_CHECK enum status rank_load(struct rank *g);
 

@@ -148,6 +148,11 @@ void rank_plan_fini(struct rank_plan *p)
     *p = (struct rank_plan){0};
 }
 
+static size_t coll_pinned(const struct rank_plan *p)
+{
+    return p->coll ? alloc_bytes(COLL_PINNED_BYTES) : 0;
+}
+
 enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
 {
     const struct model_config *mc = loader_config(p->ld);
@@ -158,7 +163,7 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     p->own = p->info.mem_own + p->memory.linear;
     struct mem_bytes step = rank_step_bytes(&p->rc);
     p->step = step.device;
-    p->pinned = step.pinned + alloc_bytes(COLL_PINNED_BYTES);
+    p->pinned = step.pinned;
     if (backend_ops_of(p->be)->host_ptr) { /* the device's memory is the host's */
         p->step += step.pinned + rank_step_host_bytes(&p->rc);
         p->pinned = 0;
@@ -169,6 +174,8 @@ enum status rank_plan_set_blocks(struct rank_plan *p, uint64_t blocks)
     p->coll = coll_device_bytes(worker_coll_name(p->opt), &cc);
     if (backend_ops_of(p->be)->host_ptr)
         p->coll += coll_host_bytes(worker_coll_name(p->opt), &cc);
+    else
+        p->pinned += coll_pinned(p);
     p->total = p->own + p->memory.weights + p->memory.kv + p->memory.states + p->memory.scratch +
                p->memory.tables + p->step + p->graph + p->coll;
     return ST_OK;
@@ -221,24 +228,42 @@ enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free)
          mem_free, p->info.mem_total);
 }
 
+enum status rank_plan_reserve_coll(const struct rank_plan *p)
+{
+    const struct backend_ops *ops = backend_ops_of(p->be);
+    const struct mem_plan plan = {.part = {[PART_COLL] = p->coll}, .pinned = coll_pinned(p)};
+    return ops->reserve && p->coll ? ops->reserve(p->be, &plan) : ST_OK;
+}
+
+void rank_plan_measure_coll(struct rank_plan *p)
+{
+    const struct backend_ops *ops = backend_ops_of(p->be);
+    struct backend_info now;
+    if (!ops->reserve)
+        return;
+    ops->info(p->be, &now);
+    size_t n = (size_t)n_sharing(p), rest = now.mem_free + n * p->coll;
+    p->library = rest < p->info.mem_free ? (p->info.mem_free - rest) / n : 0;
+    p->free = rest / n;
+}
+
 enum status rank_plan_reserve(const struct rank_plan *p)
 {
     const struct backend_ops *ops = backend_ops_of(p->be);
     const struct mem_plan plan = {.part = {[PART_OWN] = p->own,
-                                           [PART_COLL] = p->coll,
                                            [PART_WEIGHTS] = p->memory.weights,
                                            [PART_SCRATCH] = p->memory.scratch,
                                            [PART_KV] = p->memory.kv + p->memory.states,
                                            [PART_TABLES] = p->memory.tables,
                                            [PART_STEP] = p->step},
-                                  .pinned = p->pinned,
+                                  .pinned = p->pinned - coll_pinned(p),
                                   .driver = p->graph};
     if (!ops->reserve)
         return ST_OK;
     struct backend_info now;
     ops->info(p->be, &now); /* others may have taken memory since the plan was made */
-    if (p->total > now.mem_free)
-        return rank_plan_no_room(p, now.mem_free);
+    if (p->total - p->coll > now.mem_free)
+        return rank_plan_no_room(p, now.mem_free + p->coll);
     return ops->reserve(p->be, &plan);
 }
 

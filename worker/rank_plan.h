@@ -1,6 +1,7 @@
 /* Sizes of everything that one rank takes, computed before anything is loaded: by a rank that
  * starts (group.h) and by `ingot inspect`, which plans for ranks that are not there.  init, then
- * blocks, then set_blocks with the least number of all ranks. */
+ * blocks, then set_blocks with the least number of all ranks.  A rank opens its collective before
+ * blocks. */
 #ifndef WORKER_RANK_PLAN_H
 #define WORKER_RANK_PLAN_H
 
@@ -32,8 +33,10 @@ struct rank_plan {
     struct pooler_config pool;
 
     /* bytes; final after set_blocks */
-    size_t free; /* that this rank may plan with, 0: not known */
-    size_t own;  /* working memory of the backend, memory.linear included */
+    size_t free; /* that this rank may plan with, what it has taken for the collective included; 0:
+                    not known */
+    size_t library; /* that opening the collective took besides `coll`: measured, not in total */
+    size_t own;     /* working memory of the backend, memory.linear included */
     struct decoder_memory memory;
     size_t step, graph;
     size_t coll;   /* of the collective: on the device, and where that is the host, the host's */
@@ -60,8 +63,13 @@ bool rank_plan_fits(const struct rank_plan *p);
  * that change them. */
 MUST_CHECK enum status rank_plan_no_room(const struct rank_plan *p, size_t mem_free);
 
-/* Takes all of it at once, where the backend can (`planned`, and reserve is there); before anything
- * is alloc'ed. */
+/* These three where the backend can (`planned`, and reserve is there).  The memory of the collective:
+ * after set_blocks with any number, before it is opened. */
+MUST_CHECK enum status rank_plan_reserve_coll(const struct rank_plan *p);
+/* The collective is open and warm on all ranks: what its library took besides (NCCL: its channels'
+ * buffers) cannot be planned with any more.  Sets free and library; before blocks. */
+void rank_plan_measure_coll(struct rank_plan *p);
+/* All other memory at once; before it is alloc'ed. */
 MUST_CHECK enum status rank_plan_reserve(const struct rank_plan *p);
 
 /* For coll_open; rc says who takes part.  session is the caller's. */

@@ -126,7 +126,7 @@ static void cuda_info(struct backend *be, struct backend_info *out)
     *out = (struct backend_info){
         .mem_free = mem_free,
         .mem_total = mem_total,
-        .mem_own = be->planned && !be->device_pool.at ? cuda_own_bytes(be) : 0,
+        .mem_own = be->planned && !be->device_pool[pool_of(PART_OWN)].at ? cuda_own_bytes(be) : 0,
         .graphs = true,
         .experts = true,
         .features =

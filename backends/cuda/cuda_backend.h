@@ -25,6 +25,8 @@ enum {
     N_ENQUEUED = 256,              /* names of kernels that are remembered for faults */
     SUSPECTS_BYTES = 240,
     N_WEIGHT_PARTS = 3, /* of struct weight_src */
+    N_POOLS =
+        2, /* of the collective, which is there before the rest is planned; of all other parts */
 };
 
 struct buf {
@@ -82,9 +84,9 @@ struct backend {
     cudaEvent_t event[N_EVENTS];
     cudaStream_t upload_stream; /* of upload, beside `stream`, */
     cudaEvent_t uploaded;       /* which waits for this after each */
-    /* reserve's two blocks, what was planned and what is taken of each part. */
+    /* reserve's blocks, what was planned and what is taken of each part. */
     bool planned;
-    struct pool device_pool, pinned_pool;
+    struct pool device_pool[N_POOLS], pinned_pool[N_POOLS];
     struct mem_plan plan, used;
     enum mem_part part;  /* of what is alloc'ed now */
     struct buf *scratch; /* [SCRATCH_BYTES]; free for every op: ops are in one stream */
@@ -184,6 +186,8 @@ static inline size_t panel_bytes_of(const struct weight *w)
 }
 
 /* pool.c */
+/* Of the device_pool and pinned_pool that `part` is in. */
+int pool_of(enum mem_part part);
 void cuda_part(struct backend *be, enum mem_part part);
 void cuda_used(struct backend *be, struct mem_plan *out);
 /* b's memory from its kind's pool. */

@@ -2,7 +2,8 @@
 #include "backends/cuda/linear_kernels.h"
 #include "backends/cuda/linear_lt.h"
 
-enum { TOKEN_TILE = 128 }; /* blocks of tokens are multiples of this where they can be */
+/* Blocks of tokens are multiples of the first where they can be, else of the second, as fragments are. */
+enum { TOKEN_TILE = 128, FRAGMENT = 16 };
 
 static bool starts_aligned(const struct linear_job *job)
 {
@@ -38,8 +39,8 @@ static int32_t take_scratch(const struct backend *be, struct linear_job *job)
     assert(sums < be->scratch->bytes);
     if (row > 0)
         tokens = (be->scratch->bytes - sums) / (row + scales);
-    if (tokens > TOKEN_TILE)
-        tokens -= tokens % TOKEN_TILE;
+    if (tokens > FRAGMENT)
+        tokens -= tokens % (tokens > TOKEN_TILE ? TOKEN_TILE : FRAGMENT);
     job->sums = (float *)(void *)at;
     job->packed = (uint16_t *)(void *)(at + sums);
     job->unscale = (float *)(void *)(at + sums + tokens * row);
@@ -48,12 +49,13 @@ static int32_t take_scratch(const struct backend *be, struct linear_job *job)
 
 static enum status run_packed(struct backend *be, const struct linear_job *job)
 {
+    bool rows = job->n_tokens <= ROWS_MAX;
+    if (!rows && !(be->lt && job->dtype == DT_BF16 && job->k.at[job->k.n_slices] > 0)) {
+        TRY(linear_pack_fragments(be, job));
+        return linear_tiles(be, job);
+    }
     TRY(linear_pack(be, job));
-    if (job->n_tokens <= ROWS_MAX)
-        return linear_rows(be, job);
-    if (be->lt && job->dtype == DT_BF16 && job->k.at[job->k.n_slices] > 0)
-        return lt_linear(be, be->lt, job);
-    return linear_tiles(be, job);
+    return rows ? linear_rows(be, job) : lt_linear(be, be->lt, job);
 }
 
 /* In blocks of tokens: rows are alone, so the borders do not show. */

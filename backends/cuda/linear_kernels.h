@@ -38,8 +38,8 @@ struct linear_job {
     bool x_aligned;      /* a slice's columns begin at a multiple of 16 bytes in every row of x */
     float *out;          /* [T, N], rows out_stride elements apart */
     size_t out_stride;
-    /* x in the type and the layout of w, zeros where no column is: [T, k.at[k.n_slices]]; and for
-     * f16 the factors of the segments' sums, [T, segments]. */
+    /* x in the type and the layout of w, zeros where no column is: [T, k.at[k.n_slices]], T to a
+     * multiple of 16 for linear_pack_fragments; and for f16 the factors of the segments' sums, [T, segments]. */
     uint16_t *packed;
     float *unscale;
     float *sums; /* linear_sums_bytes: sums that wait for others */
@@ -50,12 +50,15 @@ struct linear_job linear_job_of(const struct weight *w, struct view x, struct vi
 
 /* x -> packed, unscale. */
 MUST_CHECK enum status linear_pack(struct backend *be, const struct linear_job *job);
+/* The same in linear_mma.h's fragments: blocks of 16 tokens, zeros behind the last, each of k.at[k.n_slices]
+ * / K_CHUNK chunks.  Without rows. */
+MUST_CHECK enum status linear_pack_fragments(struct backend *be, const struct linear_job *job);
 
 /* F16, BF16, T <= ROWS_MAX_X32; reads x. */
 MUST_CHECK enum status linear_rows_x32(struct backend *be, const struct linear_job *job);
 /* F16, BF16, T <= ROWS_MAX; reads packed. */
 MUST_CHECK enum status linear_rows(struct backend *be, const struct linear_job *job);
-/* F16, BF16, any T; reads packed, uses sums. */
+/* F16, BF16, any T; reads packed of linear_pack_fragments, uses sums. */
 MUST_CHECK enum status linear_tiles(struct backend *be, const struct linear_job *job);
 size_t linear_sums_bytes(const struct backend *be);
 /* F32, any T; reads x. */

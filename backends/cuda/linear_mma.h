@@ -4,7 +4,12 @@
  * 7: one 16-byte load.  Columns 8t + {0, 1} and 8t + {2, 3} are the lane's two pairs of the first
  * mma, 8t + {4, 5} and 8t + {6, 7} those of the second.  The mapping is the same for w and x, so
  * row-major rows need no shuffling, and a kernel that reads registers from global memory makes the
- * very mma's of one that goes through shared memory. */
+ * very mma's of one that goes through shared memory.
+ *
+ * Few tokens: w is the operand of 16 rows.  Many: x is, packed in the order in which lanes hold it
+ * (FRAGMENT_BYTES), and w is that of 8, whose registers follow each other in a row of it.  An output is the
+ * sum of the same products in the same order of k either way: a product of two 16-bit numbers is
+ * exact, so it does not matter which of them is in which operand. */
 #ifndef BACKENDS_CUDA_LINEAR_MMA_H
 #define BACKENDS_CUDA_LINEAR_MMA_H
 
@@ -47,12 +52,35 @@ DEVICE void mma_chunk(float (&c)[4], const uint4 &lo, const uint4 &hi, const uin
     E::mma(c, a1, b1);
 }
 
-/* A segment: n_cols columns from col on, stored from element `at` on in n_steps steps. */
-struct segment {
-    int32_t at, n_steps, col, n_cols;
+/* A block of 16 tokens and a chunk in the order of an mma's first operand: the 16 bytes of each lane for
+ * the chunk's first mma, then those for its second. */
+enum { FRAGMENT_TOKENS = 16, FRAGMENT_BYTES = FRAGMENT_TOKENS * K_CHUNK * 2 };
+
+/* Both mma's registers, of the lane's columns of tokens g and g + 8. */
+struct fragment {
+    uint4 first, second;
 };
 
-/* n_steps 0 beyond the last. */
+DEVICE struct fragment fragment_of(const uint4 &lo, const uint4 &hi)
+{
+    return {{lo.x, hi.x, lo.y, hi.y}, {lo.z, hi.z, lo.w, hi.w}};
+}
+
+/* c [16 tokens, 8] += one chunk of x and 8 rows of w (b). */
+template <class E> DEVICE void mma_fragment(float (&c)[4], const struct fragment &x, const uint4 &b)
+{
+    const uint32_t a0[4] = {x.first.x, x.first.y, x.first.z, x.first.w}, b0[2] = {b.x, b.y};
+    const uint32_t a1[4] = {x.second.x, x.second.y, x.second.z, x.second.w}, b1[2] = {b.z, b.w};
+    E::mma(c, a0, b0);
+    E::mma(c, a1, b1);
+}
+
+/* A segment: n_cols columns from col on, stored from element `at` on in n_chunks chunks. */
+struct segment {
+    int32_t at, n_chunks, col, n_cols;
+};
+
+/* n_chunks 0 beyond the last. */
 DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
 {
     struct segment s = {0, 0, 0, 0};
@@ -61,13 +89,20 @@ DEVICE struct segment segment_at(const struct k_layout &k, int32_t i)
     int32_t slice = 0;
     while (i >= k.seg[slice + 1])
         slice++;
-    int32_t off = (i - k.seg[slice]) * K_SEGMENT, left = k.at[slice + 1] - k.at[slice] - off;
+    int32_t off = (i - k.seg[slice]) * K_SEGMENT;
     int32_t cols = k.col[slice + 1] - k.col[slice] - off;
     s.at = k.at[slice] + off;
-    s.n_steps = (left < K_SEGMENT ? left : K_SEGMENT) / K_STEP;
     s.col = k.col[slice] + off;
     s.n_cols = cols < K_SEGMENT ? cols : K_SEGMENT;
+    s.n_chunks = (s.n_cols + K_CHUNK - 1) / K_CHUNK;
     return s;
+}
+
+/* Elements of a row from segment i's first one to the next segment's, or to the row's end. */
+DEVICE int32_t stored_elements(const struct k_layout &k, int32_t i)
+{
+    const bool last = i + 1 >= k.seg[k.n_slices];
+    return (last ? k.at[k.n_slices] : segment_at(k, i + 1).at) - segment_at(k, i).at;
 }
 
 /* Eight columns of x at a multiple of 16 bytes. */

@@ -24,7 +24,7 @@ DEVICE void load_x32(float (&v)[CHUNKS][8], const struct linear_job &a, const st
 DEVICE float segment_scale(const struct linear_job &a, const struct segment &s)
 {
     float m = 0.0f, v[CHUNKS][8];
-    for (int step = 0; step < s.n_steps; step++) {
+    for (int step = 0; step * CHUNKS < s.n_chunks; step++) {
         load_x32(v, a, s, step);
         UNROLL
         for (int c = 0; c < CHUNKS; c++)
@@ -46,6 +46,8 @@ DEVICE void step_x32(float (&acc)[MT][1][4], const struct w_step<MT> &w, const s
     load_x32(v, a, s, step);
     UNROLL
     for (int c = 0; c < CHUNKS; c++) {
+        if (step * CHUNKS + c >= s.n_chunks)
+            break;
         const uint4 b = pack_x8<E>(v[c], scale);
         UNROLL
         for (int m = 0; m < MT; m++)
@@ -111,12 +113,12 @@ rows_kernel(struct linear_job a)
             const plain_rows next_rows = {next_group * 16 * MT, a.n - 1};
             struct segment next = segment_at(a.k, last ? warp : (round + 1) * WARPS + warp);
             if (next_group >= n_groups)
-                next.n_steps = 0;
+                next.n_chunks = 0;
             const float scale = E::scaled && X32 ? segment_scale(a, s) : 1.0f;
             float acc[MT][NT][4] = {};
             UNROLL
             for (int step = 0; step < SEG_STEPS; step++) {
-                if (step < s.n_steps) {
+                if (step * CHUNKS < s.n_chunks) {
                     if constexpr (X32)
                         step_x32<E, MT>(acc, w[step % depth], a, s, step, scale);
                     else
@@ -127,7 +129,7 @@ rows_kernel(struct linear_job a)
                 else
                     load_w(w[step % depth], a, next_rows, next, step + depth - SEG_STEPS);
             }
-            if (s.n_steps > 0)
+            if (s.n_chunks > 0)
                 store_sums<E, MT, NT, X32>(part + warp * n_out, acc, a, round * WARPS + warp,
                                            scale);
             SYNC_THREADS(); /* the round's sums are written, and the last but one's are read */

@@ -44,7 +44,7 @@ template <int MT, class J, class R>
 DEVICE void load_w(struct w_step<MT> &w, const J &a, const R &rows, const struct segment &s,
                    int step)
 {
-    if (step >= s.n_steps)
+    if (step * CHUNKS >= s.n_chunks)
         return;
     const int g = lane_id() >> 2, t = lane_id() & 3;
     const size_t row_elems = (size_t)a.k.at[a.k.n_slices];
@@ -54,7 +54,8 @@ DEVICE void load_w(struct w_step<MT> &w, const J &a, const R &rows, const struct
         const uint16_t *q = p + (size_t)w_row(rows, r * 8 + g) * row_elems;
         UNROLL
         for (int c = 0; c < CHUNKS; c++)
-            w.v[c][r] = ld_stream_128(q + c * K_CHUNK);
+            if (step * CHUNKS + c < s.n_chunks)
+                w.v[c][r] = ld_stream_128(q + c * K_CHUNK);
     }
 }
 
@@ -75,6 +76,8 @@ DEVICE void step_packed(float (&acc)[MT][NT][4], const struct w_step<MT> &w, con
     const uint16_t *p = a.packed + s.at + step * K_STEP + (lane_id() & 3) * 8;
     UNROLL
     for (int c = 0; c < CHUNKS; c++) {
+        if (step * CHUNKS + c >= s.n_chunks)
+            break;
         UNROLL
         for (int j = 0; j < NT; j++) {
             const int32_t token = token_of(a, j, lane_id() >> 2);

@@ -61,17 +61,17 @@ DEVICE void write_tile(const struct tiles_args &a, const struct tile_at &at,
     float *out =
         whole ? job.out : a.partial + (size_t)at.group * (size_t)job.n_tokens * (size_t)job.n;
     const size_t stride = whole ? job.out_stride : (size_t)job.n;
-    const int32_t row0 = at.row0 + warp_id() % WARPS_N * 16 * MT + (lane_id() >> 2);
-    const int32_t token0 = at.token0 + warp_id() / WARPS_N * 8 * NT + (lane_id() & 3) * 2;
+    const int32_t row0 = at.row0 + warp_id() % WARPS_N * 8 * NT + (lane_id() & 3) * 2;
+    const int32_t token0 = at.token0 + warp_id() / WARPS_N * 16 * MT + (lane_id() >> 2);
     UNROLL
-    for (int m = 0; m < MT; m++) {
+    for (int j = 0; j < NT; j++) {
         UNROLL
         for (int i = 0; i < 4; i++) {
-            const int32_t row = row0 + 16 * m + i / 2 * 8;
+            const int32_t row = row0 + 8 * j + i % 2;
             const float bias = whole && job.bias && row < job.n ? job.bias[row] : 0.0f;
             UNROLL
-            for (int j = 0; j < NT; j++) {
-                const int32_t token = token0 + 8 * j + i % 2;
+            for (int m = 0; m < MT; m++) {
+                const int32_t token = token0 + 16 * m + i / 2 * 8;
                 const float v = sum[m][j][i];
                 if (row < job.n && token < job.n_tokens)
                     out[(size_t)token * stride + (size_t)row] = whole && job.bias ? v + bias : v;
@@ -80,13 +80,16 @@ DEVICE void write_tile(const struct tiles_args &a, const struct tile_at &at,
     }
 }
 
-DEVICE struct tile_source<struct near_rows> source_of(const struct linear_job &j,
-                                                      const struct tile_at &at) {
+using source = tile_source<struct near_rows, struct near_blocks>;
+
+DEVICE source source_of(const struct linear_job &j, const struct tile_at &at)
+{
     const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
-    return {(const unsigned char *)j.w + (size_t)at.row0 * row_bytes,
-            (const unsigned char *)j.packed + (size_t)at.token0 *row_bytes,
-            {j.n - 1 - at.row0, (uint32_t)row_bytes},
-            {j.n_tokens - 1 - at.token0, (uint32_t)row_bytes}};
+    return {
+        (const unsigned char *)j.w + (size_t)at.row0 * row_bytes,
+        (const unsigned char *)j.packed + (size_t)at.token0 * row_bytes,
+        {j.n - 1 - at.row0, (uint32_t)row_bytes},
+        {(j.n_tokens - 1 - at.token0) / FRAGMENT_TOKENS, (uint32_t)(FRAGMENT_TOKENS * row_bytes)}};
 }
 
 /* Grid: as many blocks as run at once; a block takes every gridDim.x-th item, a tile with one group
@@ -108,14 +111,15 @@ tiles_kernel(struct tiles_args a)
         const struct tile_at at = tile_of(a, item, shape::bn, shape::bt);
         const int first = at.group * a.slice_group, n_slices = a.slice_group;
         const int32_t end = k.at[first + n_slices] / K_STEP;
-        int32_t step = k.at[first] / K_STEP;
-        const struct tile_source<struct near_rows> from = source_of(a.job, at);
+        struct tile_cursor cursor = {k.at[first] / K_CHUNK, -1};
+        const source from = source_of(a.job, at);
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
-            load_stage<MT, NT>(smem, from, step + i, end);
+            load_stage<MT, NT>(smem, from, cursor.chunk / STEP_CHUNKS + i, end);
         float sum[MT][NT][4], acc[MT][NT][4] = {};
         for (int i = 0; i < n_slices; i++) {
-            slice_sums<E, MT, NT>(sum, acc, smem, a.job, from, at.token0, first + i, step, end);
+            slice_sums<E, MT, NT, false>(sum, acc, smem, a.job, from, at.token0, first + i, cursor,
+                                         end);
             push_slice<MT, NT>(sum, stack, i, n_slices);
         }
         write_tile<MT, NT>(a, at, sum);

@@ -2,7 +2,9 @@
  * output, w and x through shared memory.  The products and their order are those of linear_rows.h.
  *
  * J is struct linear_job or what has its k, n_tokens and unscale.  W names rows of w:
- * offset_of(rows, r) is where the tile's row r begins, in bytes. */
+ * offset_of(rows, r) is where the tile's row r begins, in bytes.  X names the tile's tokens: near_rows in
+ * rows of packed, near_blocks in the order of linear_pack_fragments, which takes no MOV between loads
+ * and mma. */
 #ifndef BACKENDS_CUDA_LINEAR_TILES_H
 #define BACKENDS_CUDA_LINEAR_TILES_H
 
@@ -10,16 +12,18 @@
 
 enum {
     THREADS = 256,
-    WARPS_N = 2, /* a tile's warps: 2 along the rows of w, 4 along the tokens */
-    WARPS_T = 4,
+    WARPS_N = 4, /* a tile's warps: 4 along the rows of w, 2 along the tokens */
+    WARPS_T = 2,
     STAGES = 3, /* steps of w and x in shared memory */
+    STEP_CHUNKS = K_STEP / K_CHUNK,
     ROW_BYTES = K_STEP * 2,
     GRANULES = ROW_BYTES / 16,
+    BLOCK_BYTES = FRAGMENT_TOKENS * ROW_BYTES, /* a step of 16 tokens */
 };
 
-/* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it. */
+/* A tile of 32 NT rows of w (bn) and 32 MT tokens (bt); a warp has 8 NT x 16 MT of it. */
 template <int MT, int NT> struct tile_shape {
-    static const int bn = WARPS_N * 16 * MT, bt = WARPS_T * 8 * NT;
+    static const int bn = WARPS_N * 8 * NT, bt = WARPS_T * 16 * MT;
     static const int stage_bytes = (bn + bt) * ROW_BYTES;
     static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
 };
@@ -55,51 +59,110 @@ DEVICE void load_rows(unsigned char *dst, const unsigned char *from, const R &ro
     }
 }
 
-/* Where a tile's rows of w and of x in the layout of w begin. */
-template <class W> struct tile_source {
+/* Blocks of FRAGMENT_TOKENS tokens in the same way. */
+struct near_blocks {
+    int last;
+    uint32_t block_bytes;
+};
+
+template <int ROWS>
+DEVICE void load_x(unsigned char *dst, const unsigned char *x, const struct near_rows &rows,
+                   int32_t step)
+{
+    load_rows<ROWS>(dst, x + (size_t)step * ROW_BYTES, rows);
+}
+
+template <int ROWS>
+DEVICE void load_x(unsigned char *dst, const unsigned char *x, const struct near_blocks &blocks,
+                   int32_t step)
+{
+    const unsigned char *from = x + (size_t)step * BLOCK_BYTES;
+    UNROLL
+    for (int i = 0; i < ROWS * GRANULES / THREADS; i++) {
+        const int at = ((int)threadIdx.x + i * THREADS) * 16;
+        const int block = at / BLOCK_BYTES, near = block < blocks.last ? block : blocks.last;
+        cp_async_16(dst + at, from + (uint32_t)near * blocks.block_bytes + at % BLOCK_BYTES);
+    }
+}
+
+/* Chunk c of a stage's 16 tokens from `token` on. */
+DEVICE struct fragment x_fragment(const struct near_rows &, const unsigned char *x, int token,
+                                  int c)
+{
+    const int row = token + (lane_id() >> 2), g = c * 4 + (lane_id() & 3);
+    return fragment_of(ld_128(x + granule_at(row, g)), ld_128(x + granule_at(row + 8, g)));
+}
+
+DEVICE struct fragment x_fragment(const struct near_blocks &, const unsigned char *x, int token,
+                                  int c)
+{
+    const unsigned char *p = x + token * ROW_BYTES + c * FRAGMENT_BYTES + lane_id() * 16;
+    return {ld_128(p), ld_128(p + FRAGMENT_BYTES / 2)};
+}
+
+/* Where a tile's rows of w and its tokens of x begin. */
+template <class W, class X> struct tile_source {
     const unsigned char *w, *x;
     W w_rows;
-    struct near_rows x_rows;
+    X x_rows;
 };
 
 /* Asks for one step of a tile, when it is before `end`. */
-template <int MT, int NT, class W>
-DEVICE void load_stage(unsigned char *smem, const struct tile_source<W> &from, int32_t step,
+template <int MT, int NT, class W, class X>
+DEVICE void load_stage(unsigned char *smem, const struct tile_source<W, X> &from, int32_t step,
                        int32_t end)
 {
     using shape = tile_shape<MT, NT>;
     unsigned char *stage = smem + step % STAGES * shape::stage_bytes;
-    const size_t off = (size_t)step * ROW_BYTES;
     if (step < end) {
-        load_rows<shape::bn>(stage, from.w + off, from.w_rows);
-        load_rows<shape::bt>(stage + shape::bn * ROW_BYTES, from.x + off, from.x_rows);
+        load_rows<shape::bn>(stage, from.w + (size_t)step * ROW_BYTES, from.w_rows);
+        load_x<shape::bt>(stage + shape::bn * ROW_BYTES, from.x, from.x_rows, step);
     }
     cp_async_commit(); /* also an empty group, so that the count stays right */
 }
 
-/* acc += the stage's step. */
-template <class E, int MT, int NT>
-DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage)
+/* acc += chunk c of the stage: c[0], c[1] of token g, c[2], c[3] of token g + 8 of the lane, rows 2t, 2t + 1
+ * of w. */
+template <class E, int MT, int NT, class X>
+DEVICE void chunk_sums(float (&acc)[MT][NT][4], const unsigned char *stage, const X &x_rows, int c)
 {
     using shape = tile_shape<MT, NT>;
     const int g = lane_id() >> 2, t = lane_id() & 3;
     const unsigned char *w = stage, *x = stage + shape::bn * ROW_BYTES;
-    const int row = warp_id() % WARPS_N * 16 * MT + g, token = warp_id() / WARPS_N * 8 * NT + g;
+    const int row = warp_id() % WARPS_N * 8 * NT + g, token = warp_id() / WARPS_N * 16 * MT;
+    uint4 b[NT];
     UNROLL
-    for (int c = 0; c < K_STEP / K_CHUNK; c++) {
-        uint4 b[NT];
+    for (int j = 0; j < NT; j++)
+        b[j] = ld_128(w + granule_at(row + 8 * j, c * 4 + t));
+    UNROLL
+    for (int m = 0; m < MT; m++) {
+        const struct fragment a = x_fragment(x_rows, x, token + 16 * m, c);
         UNROLL
         for (int j = 0; j < NT; j++)
-            b[j] = ld_128(x + granule_at(token + 8 * j, c * 4 + t));
-        UNROLL
-        for (int m = 0; m < MT; m++) {
-            const uint4 lo = ld_128(w + granule_at(row + 16 * m, c * 4 + t));
-            const uint4 hi = ld_128(w + granule_at(row + 16 * m + 8, c * 4 + t));
-            UNROLL
-            for (int j = 0; j < NT; j++)
-                mma_chunk<E>(acc[m][j], lo, hi, b[j]);
-        }
+            mma_fragment<E>(acc[m][j], a, b[j]);
     }
+}
+
+/* Where a tile's sums are: the next chunk of a row, and the step that has arrived for all. */
+struct tile_cursor {
+    int32_t chunk, step;
+};
+
+/* acc += what a step has of `left` chunks at the cursor.  HALVES: slices may begin in the middle of a step. */
+template <class E, int MT, int NT, bool HALVES, class X>
+DEVICE void step_sums(float (&acc)[MT][NT][4], const unsigned char *stage, const X &x_rows,
+                      struct tile_cursor &at, int32_t left)
+{
+    const int c = at.chunk % STEP_CHUNKS;
+    if (HALVES && (c > 0 || left < STEP_CHUNKS)) {
+        chunk_sums<E, MT, NT>(acc, stage, x_rows, c);
+        at.chunk++;
+        return;
+    }
+    UNROLL
+    for (int i = 0; i < STEP_CHUNKS; i++)
+        chunk_sums<E, MT, NT>(acc, stage, x_rows, i);
+    at.chunk += STEP_CHUNKS;
 }
 
 template <int MT, int NT> DEVICE void set_zero(float (&v)[MT][NT][4])
@@ -114,43 +177,51 @@ template <class E, int MT, int NT, class J>
 DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], const J &job,
                         int32_t token0, int32_t seg)
 {
-    const int t = lane_id() & 3, first = warp_id() / WARPS_N * 8 * NT;
+    const int g = lane_id() >> 2, first = warp_id() / WARPS_N * 16 * MT;
     UNROLL
-    for (int j = 0; j < NT; j++) {
-        float f[2] = {1.0f, 1.0f}; /* of tokens 2t and 2t + 1 */
+    for (int m = 0; m < MT; m++) {
+        float f[2] = {1.0f, 1.0f}; /* of tokens g and g + 8 */
         UNROLL
         for (int i = 0; E::scaled && i < 2; i++) {
-            const int32_t token = token0 + first + j * 8 + 2 * t + i, last = job.n_tokens - 1;
+            const int32_t token = token0 + first + m * 16 + g + 8 * i, last = job.n_tokens - 1;
             f[i] = job.unscale[(size_t)(token < last ? token : last) *
                                    (size_t)job.k.seg[job.k.n_slices] +
                                (size_t)seg];
         }
         UNROLL
-        for (int m = 0; m < MT; m++) {
+        for (int j = 0; j < NT; j++) {
             UNROLL
             for (int i = 0; i < 4; i++) {
-                sum[m][j][i] += E::scaled ? acc[m][j][i] * f[i & 1] : acc[m][j][i];
+                sum[m][j][i] += E::scaled ? acc[m][j][i] * f[i / 2] : acc[m][j][i];
                 acc[m][j][i] = 0.0f;
             }
         }
     }
 }
 
-/* sum = slice i of a tile, whose first token is token0; step: the next step of all slices, those
- * before it and STAGES - 1 more have been asked for. */
-template <class E, int MT, int NT, class J, class W>
+/* sum = slice i of a tile, whose first token is token0; at: before it.  The cursor's step and STAGES - 1
+ * more have been asked for, at a tile's beginning those from the chunk's on. */
+template <class E, int MT, int NT, bool HALVES, class J, class W, class X>
 DEVICE void slice_sums(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], unsigned char *smem,
-                       const J &job, const struct tile_source<W> &from, int32_t token0, int i,
-                       int32_t &step, int32_t end)
+                       const J &job, const struct tile_source<W, X> &from, int32_t token0, int i,
+                       struct tile_cursor &at, int32_t end)
 {
     set_zero<MT, NT>(sum);
     for (int32_t seg = job.k.seg[i]; seg < job.k.seg[i + 1]; seg++) {
         const struct segment s = segment_at(job.k, seg);
-        for (int n = 0; n < s.n_steps; n++, step++) {
-            cp_async_wait<STAGES - 2>();
-            SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
-            load_stage<MT, NT>(smem, from, step + STAGES - 1, end);
-            step_sums<E, MT, NT>(acc, smem + step % STAGES * tile_shape<MT, NT>::stage_bytes);
+        const int32_t steps = (s.n_chunks + STEP_CHUNKS - 1) / STEP_CHUNKS;
+        const int32_t stop = at.chunk + (HALVES ? s.n_chunks : steps * STEP_CHUNKS);
+        while (at.chunk < stop) {
+            const int32_t step = at.chunk / STEP_CHUNKS;
+            if (!HALVES || step != at.step) {
+                cp_async_wait<STAGES - 2>();
+                SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
+                load_stage<MT, NT>(smem, from, step + STAGES - 1, end);
+                at.step = step;
+            }
+            step_sums<E, MT, NT, HALVES>(acc,
+                                         smem + step % STAGES * tile_shape<MT, NT>::stage_bytes,
+                                         from.x_rows, at, stop - at.chunk);
         }
         end_segment<E, MT, NT>(sum, acc, job, token0, seg);
     }

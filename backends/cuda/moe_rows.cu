@@ -76,12 +76,12 @@ moe_rows_kernel(struct moe_product p)
             const struct expert_tile ahead = last ? next_tile : tile;
             struct segment next = segment_at(k, last ? warp : (round + 1) * WARPS + warp);
             if (last && !more)
-                next.n_steps = 0;
+                next.n_chunks = 0;
             const struct tile_job job = tile_job_of(p, tile);
             float acc[MT][NT][4] = {};
             UNROLL
             for (int step = 0; step < SEG_STEPS; step++) {
-                if (step < s.n_steps)
+                if (step * CHUNKS < s.n_chunks)
                     step_packed<E, MT, NT>(acc, w[step % depth], job, s, step);
                 if (step + depth < SEG_STEPS)
                     load_w(w[step % depth], job, rows_of<HIDDEN>(p, tile), s, step + depth);
@@ -89,7 +89,7 @@ moe_rows_kernel(struct moe_product p)
                     load_w(w[step % depth], tile_job_of(p, ahead), rows_of<HIDDEN>(p, ahead), next,
                            step + depth - SEG_STEPS);
             }
-            if (s.n_steps > 0)
+            if (s.n_chunks > 0)
                 store_sums<E, MT, NT, false>(part + warp * n_out, acc, job, round * WARPS + warp,
                                              1.0f);
             SYNC_THREADS(); /* the round's sums are written, and the last but one's are read */

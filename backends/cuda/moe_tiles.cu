@@ -25,25 +25,28 @@ DEVICE auto source_of(const struct moe_product &p, const struct expert_tile &til
     const near_rows x_rows = {j.n_tokens - 1, (uint32_t)row_bytes};
     if constexpr (HIDDEN) {
         const gate_up_offsets w = {{tile.i * (bn / 2), j.n / 2}, row_bytes};
-        return tile_source<gate_up_offsets>{j.w, x, w, x_rows};
+        return tile_source<gate_up_offsets, near_rows>{j.w, x, w, x_rows};
     } else {
         const int32_t row0 = tile.i * bn;
         const near_rows w = {j.n - 1 - row0, (uint32_t)row_bytes};
-        return tile_source<near_rows>{j.w + (size_t)row0 * row_bytes, x, w, x_rows};
+        return tile_source<near_rows, near_rows>{j.w + (size_t)row0 * row_bytes, x, w, x_rows};
     }
 }
 
 /* use(block of 16 rows of the tile's w, row r of its first 8, token, sums of rows r and r + 8). */
 template <int MT, int NT, class F> DEVICE void each_output(const float (&sum)[MT][NT][4], F use)
 {
-    const int block0 = warp_id() % WARPS_N * MT, row = lane_id() >> 2;
-    const int token0 = warp_id() / WARPS_N * 8 * NT + (lane_id() & 3) * 2;
+    const int block0 = warp_id() % WARPS_N * NT / 2, row = (lane_id() & 3) * 2;
+    const int token0 = warp_id() / WARPS_N * 16 * MT + (lane_id() >> 2);
+    static_assert(NT % 2 == 0, "a warp has whole blocks of 16 rows");
     UNROLL
     for (int m = 0; m < MT; m++) {
         UNROLL
-        for (int j = 0; j < NT; j++) {
-            use(block0 + m, row, token0 + 8 * j, sum[m][j][0], sum[m][j][2]);
-            use(block0 + m, row, token0 + 8 * j + 1, sum[m][j][1], sum[m][j][3]);
+        for (int j = 0; j < NT; j += 2) {
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                use(block0 + j / 2, row + i % 2, token0 + 16 * m + i / 2 * 8, sum[m][j][i],
+                    sum[m][j + 1][i]);
         }
     }
 }
@@ -67,13 +70,13 @@ moe_tiles_kernel(struct moe_product p)
         const struct expert_tile tile = expert_tile_at(p.groups, n_col_groups, item);
         const struct tile_job job = tile_job_of(p, tile);
         const auto from = source_of<HIDDEN>(p, tile, shape::bn);
-        int32_t step = 0;
+        struct tile_cursor cursor = {0, -1};
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
-            load_stage<MT, NT>(smem, from, step + i, end_step);
+            load_stage<MT, NT>(smem, from, i, end_step);
         float sum[MT][NT][4], acc[MT][NT][4] = {};
         for (int i = 0; i < k.n_slices; i++) {
-            slice_sums<E, MT, NT>(sum, acc, smem, job, from, 0, i, step, end_step);
+            slice_sums<E, MT, NT, true>(sum, acc, smem, job, from, 0, i, cursor, end_step);
             if constexpr (!HIDDEN)
                 each_output(sum, [&](int block, int row, int token, float lo, float hi) {
                     const int32_t c = tile.i * shape::bn + block * 16 + row;

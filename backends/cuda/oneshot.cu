@@ -4,7 +4,7 @@
 #include "backends/cuda/reduce_tree.h"
 
 /* An area: flags [block][rank], the epoch that the rank has come to; epochs [block] of this rank;
- * who gave up (1 + rank); the buffers. */
+ * who gave up (1 + rank); closed [rank], not 0 where the rank has closed; the buffers. */
 enum {
 #ifdef INGOT_EMULATE
     BLOCKS = 3,         /* the emulator runs them one after the other, */
@@ -17,7 +17,8 @@ enum {
     ONESHOT_THREADS = 256,
     FLAGS = BLOCKS * ONESHOT_MAX_WORLD,
     GAVE_UP = FLAGS + BLOCKS,
-    HEAD_BYTES = (GAVE_UP + 1 + 3) / 4 * 16, /* buffers are aligned to 16 bytes */
+    CLOSED = GAVE_UP + 1,
+    HEAD_BYTES = (CLOSED + ONESHOT_MAX_WORLD + 3) / 4 * 16, /* buffers are aligned to 16 bytes */
 };
 
 struct oneshot_peers {
@@ -74,19 +75,34 @@ DEVICE void copy_bytes(char *dst, const char *src, int64_t from, int64_t to)
         dst[i] = src[i];
 }
 
+DEVICE bool has_come(const uint32_t *flag, uint32_t epoch)
+{
+    return (int32_t)(ld_acquire_sys(flag) - (epoch + 1)) >= 0;
+}
+
+DEVICE bool has_closed(const oneshot_peers &p, int r)
+{
+    return ld_acquire_sys((uint32_t *)p.own + CLOSED + r) != 0;
+}
+
 /* Shall the wait for rank r end without it?  The word in the host's memory is read over PCI, the clock is
  * slow too: a wait asks every POLLS_PER_LOOK turns. */
-DEVICE bool gave_up(const oneshot_peers &p, int r, uint64_t waited_ns)
+DEVICE bool gave_up(const oneshot_peers &p, int r, const uint32_t *flag, uint32_t epoch,
+                    uint64_t waited_ns)
 {
     volatile uint32_t *failed = p.failed;
-    uint32_t who = ld_acquire_sys((uint32_t *)p.own + GAVE_UP);
+    uint32_t who = ld_acquire_sys((uint32_t *)p.own + GAVE_UP), why = 0;
+    if (who != 0)
+        why = ONESHOT_MAX_WORLD + who;
+    else if (has_closed(p, r) && !has_come(flag, epoch)) /* not even before it closed */
+        why = 2 * ONESHOT_MAX_WORLD + (uint32_t)r + 1;
+    else if (waited_ns > p.limit_ns)
+        why = (uint32_t)r + 1;
     if (*failed != 0)
         return true;
-    if (who != 0)
-        *failed = ONESHOT_MAX_WORLD + who;
-    else if (waited_ns > p.limit_ns)
-        *failed = (uint32_t)r + 1;
-    return who != 0 || waited_ns > p.limit_ns;
+    if (why != 0)
+        *failed = why;
+    return why != 0;
 }
 
 /* All that this block wrote before is seen by the same block of every rank after it, and the other
@@ -100,12 +116,12 @@ DEVICE void meet(const oneshot_peers &p, uint32_t epoch)
         st_release_sys(flags_of(p, r) + p.rank, epoch + 1);
         uint64_t from = 0; /* the time of the first look */
         const uint32_t *flag = flags_of(p, p.rank) + r;
-        for (uint32_t n = 1; (int32_t)(ld_acquire_sys(flag) - (epoch + 1)) < 0; n++) {
+        for (uint32_t n = 1; !has_come(flag, epoch); n++) {
             if (n % POLLS_PER_LOOK != 0)
                 continue;
             uint64_t now = clock_ns();
             from = from ? from : now;
-            if (gave_up(p, r, now - from))
+            if (gave_up(p, r, flag, epoch, now - from))
                 break;
         }
     }
@@ -193,6 +209,19 @@ KERNEL(32) oneshot_give_up_kernel(oneshot_peers p)
         st_release_sys((uint32_t *)area_of(p, r) + GAVE_UP, (uint32_t)p.rank + 1);
 }
 
+/* One warp.  Tells the others that this rank has closed and waits until all have, so that none of
+ * their kernels reads this rank's memory any more; as long as for a collective. */
+KERNEL(32) oneshot_close_kernel(oneshot_peers p)
+{
+    int r = (int)threadIdx.x;
+    if (r >= p.world || r == p.rank)
+        return;
+    st_release_sys((uint32_t *)area_of(p, r) + CLOSED + p.rank, 1);
+    uint64_t from = clock_ns();
+    while (!has_closed(p, r) && clock_ns() - from <= p.limit_ns)
+        continue;
+}
+
 static oneshot_peers peers_of(const struct oneshot *o)
 {
     oneshot_peers p = {};
@@ -234,6 +263,11 @@ extern "C" enum status oneshot_broadcast(struct backend *be, const struct onesho
 extern "C" enum status oneshot_give_up(struct backend *be, const struct oneshot *o)
 {
     return LAUNCH(be, oneshot_give_up_kernel, 1, 32, 0, peers_of(o));
+}
+
+extern "C" enum status oneshot_close(struct backend *be, const struct oneshot *o)
+{
+    return LAUNCH(be, oneshot_close_kernel, 1, 32, 0, peers_of(o));
 }
 
 extern "C" size_t oneshot_area_bytes(size_t piece_bytes)

@@ -3,7 +3,7 @@
  * where a launch and one round of flags is most of the time.  The technique is that of the custom
  * all-reduces of TensorRT-LLM and vLLM; the order of the sums is this project's.
  *
- * An area is one rank's memory: flags, epochs and two buffers.  A kernel of epoch e copies its
+ * An area is one rank's memory: flags, epochs, words of ranks that end, and two buffers.  A kernel of epoch e copies its
  * operand into buffer e % 2, tells every rank (release, system scope), waits until all have told it
  * e (acquire) and reads all buffers.  Two buffers are enough: a rank that is at e + 2 knows that
  * all were at e + 1, so all have read what e left.  Flags only grow, so nothing is reset; all
@@ -24,7 +24,8 @@ struct oneshot {
     void *area[ONESHOT_MAX_WORLD];   /* as this device addresses them; own included */
     void *mapped[ONESHOT_MAX_WORLD]; /* other processes' memory that an area is in, or NULL */
     /* Pinned: 0; 1 + the rank that did not come in time; 1 + ONESHOT_MAX_WORLD + the rank that gave
-     * up.  Kernels do not wait any more when it is set. */
+     * up; 1 + 2 ONESHOT_MAX_WORLD + the rank that closed before this call.  Kernels do not wait any
+     * more when it is set. */
     uint32_t *failed;
     uint64_t limit_ns; /* how long a kernel waits for a rank */
 };
@@ -53,6 +54,10 @@ MUST_CHECK enum status oneshot_broadcast(struct backend *be, const struct onesho
 
 /* The other ranks' kernels, now and later, stop waiting. */
 MUST_CHECK enum status oneshot_give_up(struct backend *be, const struct oneshot *o);
+
+/* Calls of the other ranks that this one does not take part in fail.  The kernel waits until all
+ * ranks have closed, limit_ns at most: until then their kernels read this rank's area. */
+MUST_CHECK enum status oneshot_close(struct backend *be, const struct oneshot *o);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,11 @@
 /* Buffers out of the blocks that reserve.c took, accounted by part of the memory plan. */
 #include "backends/cuda/cuda_backend.h"
 
+int pool_of(enum mem_part part)
+{
+    return part == PART_COLL ? 0 : 1;
+}
+
 static const char *name_of(enum mem_part part)
 {
     static const char *const names[N_MEM_PARTS] = {
@@ -19,14 +24,17 @@ void cuda_part(struct backend *be, enum mem_part part)
 void cuda_used(struct backend *be, struct mem_plan *out)
 {
     *out = be->used;
-    out->pinned = be->pinned_pool.used - (be->staging ? alloc_bytes(STAGING_BYTES) : 0);
+    out->pinned = 0;
+    for (int i = 0; i < N_POOLS; i++)
+        out->pinned += be->pinned_pool[i].used;
+    out->pinned -= be->staging ? alloc_bytes(STAGING_BYTES) : 0;
 }
 
 /* The plan is exact: what it has not is a fault of it, and never taken from elsewhere. */
 enum status pool_take(struct backend *be, struct buf *b)
 {
     bool pinned = b->kind == MEM_PINNED;
-    struct pool *pool = pinned ? &be->pinned_pool : &be->device_pool;
+    struct pool *pool = &(pinned ? be->pinned_pool : be->device_pool)[pool_of(be->part)];
     if (!pool->at)
         FAIL(ST_BUG, "an allocation before memory is reserved");
     size_t held = alloc_bytes(b->bytes);
@@ -57,9 +65,11 @@ void pool_give(struct backend *be, struct buf *b)
 
 void pools_free(struct backend *be)
 {
-    if (be->device_pool.at)
-        cudaFree(be->device_pool.at); /* waits for the ops that use it */
-    if (be->pinned_pool.at)
-        cudaFreeHost(be->pinned_pool.at);
-    be->device_pool = be->pinned_pool = (struct pool){0};
+    for (int i = 0; i < N_POOLS; i++) {
+        if (be->device_pool[i].at)
+            cudaFree(be->device_pool[i].at); /* waits for the ops that use it */
+        if (be->pinned_pool[i].at)
+            cudaFreeHost(be->pinned_pool[i].at);
+        be->device_pool[i] = be->pinned_pool[i] = (struct pool){0};
+    }
 }

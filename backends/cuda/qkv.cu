@@ -60,8 +60,26 @@ DEVICE float magnitude(float x)
     return x < 0.0f ? -x : x;
 }
 
+/* Is x finite in a cache of that type? */
+DEVICE bool fits(enum dtype kv_type, float x)
+{
+    if (kv_type == DT_F16)
+        return (f16_of_f32(x) & 0x7c00U) != 0x7c00U;
+    if (kv_type == DT_BF16)
+        return (bf16_of_f32(x) & 0x7f80U) != 0x7f80U;
+    return (bits_of_f32(x) & 0x7f800000U) != 0x7f800000U;
+}
+
+DEVICE bool head_fits(enum dtype kv_type, const float *x, int d)
+{
+    bool fit = true;
+    for (int i = lane_id(); i < d; i += 32)
+        fit = fit && fits(kv_type, x[i]);
+    return warp_ballot(!fit) == 0;
+}
+
 /* x [d] to one head of a cache row; an 8-bit entry gets the scale |x|max / the type's greatest
- * value. */
+ * value, or NaN where x begins with that. */
 DEVICE void store_head(const qkv_args &a, const float *x, void *cache, float *scale, size_t head)
 {
     size_t at = head * (size_t)a.d;
@@ -71,10 +89,10 @@ DEVICE void store_head(const qkv_args &a, const float *x, void *cache, float *sc
         for (int i = lane_id(); i < a.d; i += 32)
             most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
         most = warp_max(most);
-        bool small = most < 0x1p-100f;
+        bool small = most < 0x1p-100f, broken = x[0] != x[0];
         inv = small ? 0.0f : top / most;
         if (lane_id() == 0)
-            scale[head] = small ? 0.0f : most / top;
+            scale[head] = broken ? NAN : small ? 0.0f : most / top;
     }
     for (int i = lane_id(); i < a.d; i += 32)
         switch (a.kv_type) {
@@ -120,6 +138,18 @@ KERNEL(QKV_WARPS * 32) qkv_kernel(qkv_args a)
         rotate_head(a, t, x);
     if (!is_v && a.unit)
         norm_head(x, nullptr, a.eps, d);
+    /* Attention multiplies a tile of values with weights that are 0 where a row does not see the key, and
+     * 0 times what is not finite is NaN.  A key is not multiplied but for its score, which only rows
+     * that see it take: so it is the key that is NaN. */
+    if (is_v)
+        for (int i = lane_id(); i < d; i += 32)
+            x[i] = fits(a.kv_type, x[i]) ? x[i] : 0.0f;
+    const float *value = from + (a.v_is_k ? 0 : a.n_kv * d); /* of a key's head */
+    if (is_k && !(head_fits(a.kv_type, x, d) &&
+                  head_fits(a.v_norm ? DT_F32 : a.kv_type, value, d))) /* a norm's result is small */
+        for (int i = lane_id(); i < d; i += 32)
+            x[i] = NAN;
+    sync_warp(); /* stores read other lanes' elements */
     if (is_v)
         store_head(a, x, a.v, a.v_scale, slot + (size_t)(h - a.n_q - a.n_kv));
     else if (is_k)

@@ -73,20 +73,20 @@ static size_t padded_rows(const struct weight_src *src)
 }
 
 /* A vector's elements follow each other. */
-static struct k_layout layout_of(const struct weight_src *src)
+static struct k_layout layout_of(const struct weight_src *src, bool stacked)
 {
     if (!src->vector)
-        return k_layout_of(src);
+        return k_layout_of(src, stacked);
     return (struct k_layout){.n_slices = 1, .col = {0, src->cols}, .at = {0, src->cols}};
 }
 
-static size_t padded_cols(const struct weight_src *src)
+static size_t padded_cols(const struct weight_src *src, bool stacked)
 {
-    struct k_layout k = layout_of(src);
+    struct k_layout k = layout_of(src, stacked);
     return (size_t)k.at[k.n_slices];
 }
 
-static size_t data_bytes(const struct weight_src *src)
+static size_t data_bytes(const struct weight_src *src, bool stacked)
 {
     const struct quant_type *q = quant_of(&src->part[0]);
     if (q)
@@ -95,7 +95,7 @@ static size_t data_bytes(const struct weight_src *src)
     if (scaled_kind_of(src->part[0].dtype) != SCALED_NONE)
         return padded_rows(src) / SCALED_PANEL *
                scaled_place_of(&src->part[0], src->cols).panel_bytes;
-    return padded_rows(src) * padded_cols(src) * dtype_size(stored_type(src));
+    return padded_rows(src) * padded_cols(src, stacked) * dtype_size(stored_type(src));
 }
 
 static size_t bias_bytes(const struct weight_src *src)
@@ -108,7 +108,7 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
     size_t bytes = 0;
     struct weight_src run;
     if (!has_runs(src))
-        return alloc_bytes(data_bytes(src)) + alloc_bytes(bias_bytes(src));
+        return alloc_bytes(data_bytes(src, false)) + alloc_bytes(bias_bytes(src));
     for (int32_t i = 0; i < src->n_parts;) {
         i = source_of_run(src, i, &run);
         bytes += cuda_weight_bytes(be, &run);
@@ -119,7 +119,7 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
 /* Of n_stacked matrices; 0: of one that is no stack. */
 static size_t all_bytes(const struct weight_src *src, int32_t n_stacked)
 {
-    return data_bytes(src) * (size_t)(n_stacked ? n_stacked : 1);
+    return data_bytes(src, n_stacked > 0) * (size_t)(n_stacked ? n_stacked : 1);
 }
 
 size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
@@ -363,8 +363,8 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->n = src->vector ? 1 : (int32_t)weight_src_rows(src);
     w->k = src->cols;
     w->n_pad = (int32_t)padded_rows(src);
-    w->k_pad = (int32_t)padded_cols(src);
-    w->k_layout = layout_of(src);
+    w->k_pad = (int32_t)padded_cols(src, n_stacked > 0);
+    w->k_layout = layout_of(src, n_stacked > 0);
     w->quant = quant_of(&src->part[0]);
     w->skip = src->part[0].skip;
     if (w->quant)

@@ -20,6 +20,6 @@ endforeach()
 ingot_script_test(cluster_one_rank COMMAND ${INGOT_PYTHON} tests/cluster/test_stories.py tp1_local bf16_shards
   LABEL nompi)
 # the CUDA backend, its kernels run by tests/emulator
-foreach(name cuda cuda_encoders cuda_grammar cuda_kinds)
+foreach(name cuda cuda_encoders cuda_grammar cuda_kinds cuda_not_finite)
   ingot_script_test(cluster_${name} COMMAND ${INGOT_PYTHON} tests/cluster/test_${name}.py LABEL cluster)
 endforeach()

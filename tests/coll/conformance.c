@@ -292,6 +292,27 @@ int conf_missing(struct coll *c, struct backend *be, int missing)
     return conf_fini(&t);
 }
 
+int conf_closed(struct coll *c, struct backend *be, int early)
+{
+    struct conf t;
+    char name[32];
+    if (!conf_init(&t, c, be))
+        return conf_fini(&t);
+    struct view x = packed(&t, 0, 1, 100, DT_F32);
+    expect(&t, "all_reduce of all ranks", ST_OK, c->ops->all_reduce(c, x, REDUCE_SUM));
+    if (c->rank == early) {
+        c->ops->close(c);
+        return conf_fini(&t);
+    }
+    snprintf(name, sizeof name, "rank %d has closed", early);
+    enum status st = c->ops->all_reduce(c, x, REDUCE_SUM);
+    expect(&t, "a rank that has closed", ST_PEER, st == ST_OK ? t.ops->sync(be) : st);
+    if (!strstr(status_text(), name))
+        failed(&t, "'%s' does not say '%s'", status_text(), name);
+    expect(&t, "poll after it", ST_PEER, c->ops->poll(c));
+    return conf_fini(&t);
+}
+
 int conf_abort(struct coll *c, struct backend *be)
 {
     struct conf t;

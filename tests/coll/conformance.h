@@ -20,6 +20,10 @@ int conf_results_emulated(struct coll *c, struct backend *be);
 /* Rank `missing` stays away (it returns at once); the others must name it within their deadline. */
 int conf_missing(struct coll *c, struct backend *be, int missing);
 
+/* Rank `early` closes its communicator and returns; the others must name it at once, whatever their
+ * deadline. */
+int conf_closed(struct coll *c, struct backend *be, int early);
+
 /* Rank 0 gives up while the others wait in an all_reduce with a long deadline. */
 int conf_abort(struct coll *c, struct backend *be);
 

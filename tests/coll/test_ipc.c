@@ -13,6 +13,8 @@ enum { MAX_RANKS = 8 };
 struct rank {
     struct coll_config cfg;
     struct ipc_group *group;
+    int early; /* the rank that closes by itself, or -1 */
+    struct coll *coll;
     int (*run)(struct coll *c, struct backend *be);
     int failures;
     enum status st;
@@ -31,34 +33,63 @@ static void *rank_main(void *arg)
         snprintf(r->text, sizeof r->text, "%s", status_text());
     else
         r->failures = r->run(c, r->cfg.be);
-    return c;
+    r->coll = c && r->cfg.rank != r->early ? c : NULL;
+    return NULL;
 }
 
-/* Ranks close when all have returned: a rank's memory is read by the others' kernels. */
-static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+static void *rank_close(void *arg)
+{
+    struct rank *r = arg;
+    if (r->coll)
+        r->coll->ops->close(r->coll);
+    return NULL;
+}
+
+static void on_threads(struct rank *ranks, int world, void *(*fn)(void *))
+{
+    for (int i = 0; i < world; i++)
+        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, fn, &ranks[i]), 0);
+}
+
+static void wait_for(struct rank *ranks, int world, int but)
+{
+    for (int i = 0; i < world; i++)
+        if (i != but)
+            pthread_join(ranks[i].thread, NULL);
+}
+
+/* A close waits for those of the others. */
+static void all_pass_but(int world, int early, uint32_t deadline_ms,
+                         int (*run)(struct coll *, struct backend *))
 {
     struct rank ranks[MAX_RANKS] = {0};
     struct ipc_group group = {0};
-    void *coll[MAX_RANKS];
     for (int i = 0; i < world; i++) {
-        ranks[i] = (struct rank){.run = run, .group = &group};
+        ranks[i] = (struct rank){.run = run, .group = &group, .early = early};
         ranks[i].cfg = (struct coll_config){.rank = i,
                                             .world = world,
                                             .max_bytes = conf_max_bytes(world),
                                             .deadline_ms = deadline_ms,
                                             .one_host = true};
-        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]), 0);
     }
-    for (int i = 0; i < world; i++)
-        pthread_join(ranks[i].thread, &coll[i]);
+    on_threads(ranks, world, rank_main);
+    wait_for(ranks, world, early);
+    pthread_t waiting = early >= 0 ? ranks[early].thread : 0;
+    on_threads(ranks, world, rank_close);
+    wait_for(ranks, world, -1);
+    if (early >= 0)
+        pthread_join(waiting, NULL);
     for (int i = 0; i < world; i++) {
         cr_expect_eq(ranks[i].st, ST_OK, "rank %d of %d: %s", i, world, ranks[i].text);
         cr_expect_eq(ranks[i].failures, 0, "rank %d of %d", i, world);
-        if (coll[i])
-            ((struct coll *)coll[i])->ops->close(coll[i]);
         if (ranks[i].cfg.be)
             backend_ops_of(ranks[i].cfg.be)->close(ranks[i].cfg.be);
     }
+}
+
+static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+{
+    all_pass_but(world, -1, deadline_ms, run);
 }
 
 Test(ipc, gives_the_results_of_the_contract)
@@ -82,6 +113,18 @@ Test(ipc, names_a_missing_rank)
 Test(ipc, an_abort_reaches_the_others)
 {
     all_pass(4, 240000, conf_abort);
+}
+
+static int last_closed(struct coll *c, struct backend *be)
+{
+    return conf_closed(c, be, c->world - 1);
+}
+
+/* It waits for the others, which end at once. */
+Test(ipc, a_rank_that_closes_early_is_named)
+{
+    all_pass_but(2, 1, 240000, last_closed);
+    all_pass_but(4, 3, 240000, last_closed);
 }
 
 enum { REPLAYS = 20 };

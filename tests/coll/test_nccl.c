@@ -20,6 +20,8 @@ struct rank {
     struct nccl_board *board;
     const unsigned char *id;
     int (*run)(struct coll *c, struct backend *be);
+    struct coll *coll;
+    int early; /* the rank that closes by itself, or -1 */
     int failures;
     enum status st;
     char text[300];
@@ -37,23 +39,28 @@ static void *rank_main(void *arg)
         snprintf(r->text, sizeof r->text, "%s", status_text());
     else if (r->run)
         r->failures = r->run(c, r->cfg.be);
-    if (c)
-        c->ops->close(c);
-    if (r->cfg.be)
-        backend_ops_of(r->cfg.be)->close(r->cfg.be);
+    r->coll = r->cfg.rank == r->early ? NULL : c;
     return NULL;
 }
 
-/* All ranks of a world; `absent` never starts (-1: all do). */
-static void start(struct rank *ranks, int world, uint32_t deadline_ms, int absent,
-                  int (*run)(struct coll *, struct backend *))
+static void rank_close(struct rank *r)
+{
+    if (r->coll)
+        r->coll->ops->close(r->coll);
+    if (r->cfg.be)
+        backend_ops_of(r->cfg.be)->close(r->cfg.be);
+}
+
+/* All ranks of a world; `absent` never starts, `early` closes by itself (-1: none). */
+static void start_but(struct rank *ranks, int world, uint32_t deadline_ms, int absent, int early,
+                      int (*run)(struct coll *, struct backend *))
 {
     static unsigned char id[NCCL_ID_BYTES];
     static struct nccl_board board;
     memset(&board, 0, sizeof board);
     cr_assert_eq(nccl_unique_id(id), ST_OK, "%s", status_detail());
     for (int i = 0; i < world; i++) {
-        ranks[i] = (struct rank){.run = run, .board = &board, .id = id};
+        ranks[i] = (struct rank){.run = run, .board = &board, .id = id, .early = early};
         ranks[i].cfg = (struct coll_config){.rank = i,
                                             .world = world,
                                             .max_bytes = conf_max_bytes(world),
@@ -64,16 +71,30 @@ static void start(struct rank *ranks, int world, uint32_t deadline_ms, int absen
     for (int i = 0; i < world; i++)
         if (i != absent)
             pthread_join(ranks[i].thread, NULL);
+    for (int i = 0; i < world; i++)
+        rank_close(&ranks[i]);
 }
 
-static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+static void start(struct rank *ranks, int world, uint32_t deadline_ms, int absent,
+                  int (*run)(struct coll *, struct backend *))
+{
+    start_but(ranks, world, deadline_ms, absent, -1, run);
+}
+
+static void all_pass_but(int world, int early, uint32_t deadline_ms,
+                         int (*run)(struct coll *, struct backend *))
 {
     struct rank ranks[MAX_RANKS];
-    start(ranks, world, deadline_ms, -1, run);
+    start_but(ranks, world, deadline_ms, -1, early, run);
     for (int i = 0; i < world; i++) {
         cr_assert_eq(ranks[i].st, ST_OK, "rank %d of %d: %s", i, world, ranks[i].text);
         cr_assert_eq(ranks[i].failures, 0, "rank %d of %d", i, world);
     }
+}
+
+static void all_pass(int world, uint32_t deadline_ms, int (*run)(struct coll *, struct backend *))
+{
+    all_pass_but(world, -1, deadline_ms, run);
 }
 
 Test(nccl, gives_the_results_of_the_contract)
@@ -99,6 +120,17 @@ Test(nccl, an_abort_reaches_the_others)
     all_pass(4, 240000, conf_abort);
 }
 
+static int last_closed(struct coll *c, struct backend *be)
+{
+    return conf_closed(c, be, c->world - 1);
+}
+
+Test(nccl, a_rank_that_closes_early_is_named)
+{
+    all_pass_but(2, 1, 240000, last_closed);
+    all_pass_but(4, 3, 240000, last_closed);
+}
+
 Test(nccl, a_rank_that_never_connects)
 {
     struct rank ranks[2];
@@ -115,9 +147,10 @@ static void expect_open_failure(const char *fault, uint32_t deadline_ms, enum st
     setenv("FAKE_NCCL", fault, 1);
     unsigned char id[NCCL_ID_BYTES] = {0};
     struct nccl_board board = {0};
-    r[0] = (struct rank){.board = &board, .id = id};
+    r[0] = (struct rank){.board = &board, .id = id, .early = -1};
     r[0].cfg = (struct coll_config){.world = 1, .max_bytes = 4096, .deadline_ms = deadline_ms};
     rank_main(&r[0]);
+    rank_close(&r[0]);
     cr_assert_eq(r[0].st, want, "%s: %s", fault, r[0].text);
     cr_assert(strstr(r[0].text, text), "'%s' does not say '%s'", r[0].text, text);
 }

@@ -26,7 +26,7 @@ static struct fake_nccl_calls calls_now(void)
 
 struct rank {
     struct coll_config cfg;
-    bool any_order;
+    bool any_order, planned;
     struct coll *coll;
     enum status st;
     char text[300];
@@ -42,11 +42,22 @@ static void look(void)
         atomic_fetch_add(&too_early, 1);
 }
 
+/* The collective's memory alone, as a rank reserves it. */
+static enum status reserve(struct rank *r)
+{
+    const struct mem_plan plan = {.part = {[PART_COLL] = nccl_coll_ops.device_bytes(&r->cfg)},
+                                  .pinned = alloc_bytes(COLL_PINNED_BYTES)};
+    backend_part(r->cfg.be, PART_COLL);
+    return backend_ops_of(r->cfg.be)->reserve(r->cfg.be, &plan);
+}
+
 static void *open_rank(void *arg)
 {
     struct rank *r = arg;
     thread_control_join(r->cfg.rank);
-    r->st = backend_open(&r->cfg.be, "cuda", &(struct backend_config){0});
+    r->st = backend_open(&r->cfg.be, "cuda", &(struct backend_config){.planned = r->planned});
+    if (r->st == ST_OK && r->planned)
+        r->st = reserve(r);
     if (r->st == ST_OK)
         r->st = nccl_coll_ops.open(&r->coll, &r->cfg);
     if (r->st != ST_OK)
@@ -54,11 +65,12 @@ static void *open_rank(void *arg)
     return NULL;
 }
 
-static void open_all(struct rank *ranks, bool any_order, uint64_t session)
+static void open_all(struct rank *ranks, bool any_order, bool planned, uint64_t session)
 {
     thread_control_start(WORLD, look);
     for (int i = 0; i < WORLD; i++) {
-        ranks[i] = (struct rank){.cfg = {.rank = i,
+        ranks[i] = (struct rank){.planned = planned,
+                                 .cfg = {.rank = i,
                                          .world = WORLD,
                                          .max_bytes = LARGE * sizeof(float),
                                          .deadline_ms = 240000,
@@ -115,12 +127,21 @@ static void *use(void *arg)
     return NULL;
 }
 
+static void *close_rank(void *arg)
+{
+    struct rank *r = arg;
+    r->coll->ops->close(r->coll);
+    backend_ops_of(r->cfg.be)->close(r->cfg.be);
+    return NULL;
+}
+
+/* Together: "ipc" waits until all have. */
 static void close_all(struct rank *ranks)
 {
-    for (int i = 0; i < WORLD; i++) {
-        ranks[i].coll->ops->close(ranks[i].coll);
-        backend_ops_of(ranks[i].cfg.be)->close(ranks[i].cfg.be);
-    }
+    for (int i = 0; i < WORLD; i++)
+        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, close_rank, &ranks[i]), 0);
+    for (int i = 0; i < WORLD; i++)
+        pthread_join(ranks[i].thread, NULL);
 }
 
 /* What a step records must have been called before: NCCL connects at the first call of a kind. */
@@ -130,7 +151,7 @@ Test(nccl_open, nccl_is_warm_before_small_operands_leave_it)
         struct rank ranks[WORLD];
         struct fake_nccl_calls a = calls_now();
         too_early = 0;
-        open_all(ranks, any_order, 0x5e55100 + (uint64_t)any_order);
+        open_all(ranks, any_order, false, 0x5e55100 + (uint64_t)any_order);
         struct fake_nccl_calls b = calls_now();
         cr_assert_eq(b.joined - a.joined, WORLD);
         cr_assert_eq(b.sums - a.sums, any_order ? WORLD : 0); /* else a sum is a gather */
@@ -145,7 +166,7 @@ Test(nccl_open, nccl_is_warm_before_small_operands_leave_it)
 Test(nccl_open, small_operands_take_the_one_shot_kernels)
 {
     struct rank ranks[WORLD];
-    open_all(ranks, false, 0x5e55200);
+    open_all(ranks, false, false, 0x5e55200);
     struct fake_nccl_calls a = calls_now();
     for (int i = 0; i < WORLD; i++)
         cr_assert_eq(pthread_create(&ranks[i].thread, NULL, use, &ranks[i]), 0);
@@ -155,5 +176,19 @@ Test(nccl_open, small_operands_take_the_one_shot_kernels)
         cr_assert_eq(ranks[i].st, ST_OK, "rank %d: %s", i, status_name(ranks[i].st));
     struct fake_nccl_calls b = calls_now();
     cr_assert_eq(memcmp(&a, &b, sizeof a), 0, "NCCL was called");
+    close_all(ranks);
+}
+
+/* It is open and warm before weights and KV cache have any memory. */
+Test(nccl_open, takes_what_was_reserved_for_it)
+{
+    struct rank ranks[WORLD];
+    struct mem_plan used;
+    open_all(ranks, false, true, 0x5e55300);
+    for (int i = 0; i < WORLD; i++) {
+        backend_ops_of(ranks[i].cfg.be)->used(ranks[i].cfg.be, &used);
+        cr_assert_eq(used.part[PART_COLL], nccl_coll_ops.device_bytes(&ranks[i].cfg));
+        cr_assert_eq(used.pinned, alloc_bytes(COLL_PINNED_BYTES));
+    }
     close_all(ranks);
 }

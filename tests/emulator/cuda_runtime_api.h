@@ -166,6 +166,7 @@ struct emulator_calls {
     uint64_t early;       /* launched or recorded with the attribute of programmatic launch */
     uint64_t graphs;      /* launched */
     uint64_t to_device, to_host, on_device, sets; /* copies and memsets that have run */
+    uint64_t bytes_to_device;                     /* of those copies */
     uint64_t pending;                             /* what waits in late streams */
 };
 struct emulator_calls emulator_counts(void);

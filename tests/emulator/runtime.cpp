@@ -118,10 +118,17 @@ static bool on_device(const void *p)
     return it != gpu.blocks.begin() && (--it, (const char *)p < (char *)it->first + it->second);
 }
 
-static void count_copy(const void *dst, const void *src)
+static void count_copy(const void *dst, const void *src, size_t bytes)
 {
     struct emulator_calls *c = &gpu.counts;
-    count(!on_device(dst) ? &c->to_host : on_device(src) ? &c->on_device : &c->to_device);
+    uint64_t *what = !on_device(dst)  ? &c->to_host
+                     : on_device(src) ? &c->on_device
+                                      : &c->to_device;
+    count(what);
+    if (what == &c->to_device) {
+        std::lock_guard<std::mutex> hold(lock);
+        c->bytes_to_device += bytes;
+    }
 }
 
 /* Runs what waits in the stream's queue up to number `at`; nothing runs any more after a fault. */
@@ -418,7 +425,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
                             cudaStream_t s)
 {
     return enqueue(s, [=]() {
-        count_copy(dst, src);
+        count_copy(dst, src, bytes);
         if (bytes > 0)
             memmove(dst, src, bytes);
         return cudaSuccess;
@@ -431,7 +438,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
     if (row_bytes > dst_pitch || row_bytes > src_pitch)
         return result(cudaErrorInvalidValue);
     return enqueue(s, [=]() {
-        count_copy(dst, src);
+        count_copy(dst, src, rows * row_bytes);
         for (size_t i = 0; i < rows && row_bytes > 0; i++)
             memmove((char *)dst + i * dst_pitch, (const char *)src + i * src_pitch, row_bytes);
         return cudaSuccess;

@@ -200,6 +200,13 @@ Test(cuda, memory_that_is_not_there)
     op->close(be);
 }
 
+static void check_reserve(struct backend *be, struct mem_plan plan, enum status st,
+                          const char *word)
+{
+    cr_assert_eq(backend_ops_of(be)->reserve(be, &plan), st);
+    check_says(word);
+}
+
 /* One block of the device and one of the host, whatever is taken of them. */
 Test(cuda, memory_of_a_plan_is_one_block)
 {
@@ -227,6 +234,42 @@ Test(cuda, memory_of_a_plan_is_one_block)
     op->close(be);
     emulator_in_use(&n_blocks);
     cr_assert_eq(n_blocks, 0);
+}
+
+/* The collective's memory is there, and used, before the rest is planned. */
+Test(cuda, memory_of_the_collective_is_a_block_of_its_own)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.planned = true};
+    struct backend_info info;
+    struct mem_plan used, coll = {.part = {[PART_COLL] = 512}, .pinned = 256};
+    struct buf *area, *word, *kv, *none = NULL;
+    size_t n_blocks, before = emulator_in_use(&n_blocks);
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    const struct backend_ops *op = backend_ops_of(be);
+    cr_assert_eq(op->reserve(be, &coll), ST_OK, "%s", status_detail());
+    cr_assert_eq(emulator_in_use(&n_blocks), before + 512);
+    backend_part(be, PART_COLL);
+    cr_assert_eq(op->alloc(be, 512, MEM_DEVICE, &area), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->alloc(be, 64, MEM_PINNED, &word), ST_OK, "%s", status_detail());
+    op->info(be, &info);
+    cr_assert_gt(info.mem_own, 0u, "the backend's own memory is still to be taken");
+    check_reserve(be, coll, ST_BUG, "once");
+    backend_part(be, PART_KV);
+    cr_assert_eq(op->alloc(be, 8, MEM_DEVICE, &none), ST_BUG);
+    struct mem_plan plan = plan_of(be, 4096, 1024);
+    cr_assert_eq(op->reserve(be, &plan), ST_OK, "%s", status_detail());
+    backend_part(be, PART_KV);
+    cr_assert_eq(op->alloc(be, 4096, MEM_DEVICE, &kv), ST_OK, "%s", status_detail());
+    op->used(be, &used);
+    cr_assert_eq(used.part[PART_COLL], 512);
+    cr_assert_eq(used.part[PART_KV], 4096);
+    cr_assert_eq(used.pinned, 256);
+    op->free(be, kv);
+    op->free(be, word);
+    op->free(be, area);
+    op->close(be);
+    cr_assert_eq(emulator_in_use(&n_blocks), before);
 }
 
 /* A part that is larger than planned is named, and nothing is taken elsewhere. */
@@ -287,19 +330,12 @@ Test(cuda, areas_of_collectives_are_shared_with_their_block)
     struct backend_config cfg = {.planned = true};
     check_area(own);
     cr_assert_eq(backend_open(&planned, "cuda", &cfg), ST_OK);
-    struct mem_plan plan = plan_of(planned, 0, 0);
-    plan.part[PART_COLL] = 256 + alloc_bytes(oneshot_area_bytes(1024));
+    size_t coll = 256 + alloc_bytes(oneshot_area_bytes(1024));
+    struct mem_plan plan = {.part = {[PART_COLL] = coll}};
     cr_assert_eq(backend_ops_of(planned)->reserve(planned, &plan), ST_OK);
     check_area(planned);
     backend_ops_of(planned)->close(planned);
     backend_ops_of(own)->close(own);
-}
-
-static void check_reserve(struct backend *be, struct mem_plan plan, enum status st,
-                          const char *word)
-{
-    cr_assert_eq(backend_ops_of(be)->reserve(be, &plan), st);
-    check_says(word);
 }
 
 Test(cuda, plans_that_cannot_be)
@@ -314,6 +350,9 @@ Test(cuda, plans_that_cannot_be)
     plan.part[PART_OWN]--;
     check_reserve(be, plan, ST_BUG, "for the backend, which wants");
     plan.part[PART_OWN]++;
+    plan.part[PART_COLL] = 256;
+    check_reserve(be, plan, ST_BUG, "a call of its own");
+    plan.part[PART_COLL] = 0;
     cr_assert_eq(cudaMemGetInfo(&mem_free, &total), cudaSuccess);
     snprintf(numbers, sizeof numbers, "%zu of its %zu bytes free", mem_free, total);
     plan.part[PART_KV] = mem_free - plan.part[PART_OWN] + 1;

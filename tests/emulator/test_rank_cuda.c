@@ -9,6 +9,7 @@
 #include "effort.h"
 #include "gpu/rank_rig.h"
 #include "worker/model/memory.h"
+#include "worker/step/step.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -107,6 +108,48 @@ Test(rank_cuda, the_memory_of_a_device_is_divided_among_its_ranks)
     rank_rig_close(&r);
 }
 
+/* What the collective's library takes when it is opened is not given to the KV cache. */
+Test(rank_cuda, memory_of_the_library_is_not_planned_with)
+{
+    for (int n = 1; n <= 2; n++) {
+        struct rank_rig r;
+        struct rank_plan p;
+        struct rank_place place = {
+            .world = 2, .n_on_host = 2, .n_memory = n, .n_device = n, .one_host = true};
+        uint64_t without, with;
+        size_t n_blocks;
+        void *library = NULL;
+        MUST(rank_rig_plan(&r, golden("llama-gqa"), "off", "strict"));
+        struct shared_options opt = r.opt.shared;
+        opt.kv_blocks = 0;
+        opt.max_seqs = 256;
+        MUST(rank_plan_init(&p, &opt, &place, r.be, r.ld));
+        MUST(rank_plan_set_blocks(&p, 1));
+        cr_assert_gt(p.coll, 0u, "the ranks have no collective on the device");
+        size_t used = emulator_in_use(&n_blocks);
+        size_t block = p.memory.kv_per_block, taken = 512 * block; /* by the library */
+        emulator_memory(used + (size_t)n * (p.total + 1024 * block));
+        rank_plan_fini(&p);
+        MUST(rank_plan_init(&p, &opt, &place, r.be, r.ld));
+        MUST(rank_plan_blocks(&p, &without));
+        MUST(rank_plan_reserve_coll(&p));
+        for (int i = 1; i < n; i++) /* of the other rank of this device */
+            cr_assert_eq(cudaMalloc(&library, p.coll), cudaSuccess);
+        cr_assert_eq(cudaMalloc(&library, (size_t)n * taken), cudaSuccess);
+        size_t before = p.free;
+        rank_plan_measure_coll(&p);
+        cr_assert_eq(p.library, taken);
+        cr_assert_eq(p.free, before - taken);
+        MUST(rank_plan_blocks(&p, &with));
+        cr_assert_lt(with, without);
+        MUST(rank_plan_set_blocks(&p, with));
+        cr_assert(rank_plan_fits(&p));
+        MUST(rank_plan_reserve(&p));
+        rank_plan_fini(&p);
+        rank_rig_close(&r);
+    }
+}
+
 /* Rounding as the checkpoint says is CUDA's too; how 16-bit weights are multiplied is not a choice. */
 Test(rank_cuda, activations)
 {
@@ -147,7 +190,7 @@ static void oracle(const char *model, bool penalty, tokens got)
     rank_rig_close(&r);
 }
 
-/* A decode: one upload and its move to the arrays of the graph, one graph, one download. */
+/* A decode: two uploads and their move to the arrays of the graph, one graph, one download. */
 static void check_decode(const char *model)
 {
     static tokens got, expected;
@@ -163,7 +206,7 @@ static void check_decode(const char *model)
         MUST(rank_rig_take(&r, got[i], last));
         struct emulator_calls b = emulator_counts();
         cr_assert_eq(b.allocations, a.allocations, "step %u allocates", i);
-        cr_assert_eq(b.to_device - a.to_device, 1);
+        cr_assert_eq(b.to_device - a.to_device, 2); /* arrays, block tables */
         /* step 0 keeps a sequence's states, of each layer that has any: the convolution's, the rule's */
         uint64_t kept = i == 0 ? 2 * (uint64_t)model_n_delta(loader_config(r.ld)) : 0;
         cr_assert_eq(b.on_device - a.on_device, 1 + kept);
@@ -175,6 +218,64 @@ static void check_decode(const char *model)
     }
     rank_rig_close(&r);
     MUST(rank_rig_same(got, expected));
+}
+
+enum { TALL = 3 }; /* blocks of the longest sequence */
+
+/* Bytes of a step of two sequences that goes to the device in a context of max_ctx. */
+static uint64_t bytes_of_step(int32_t max_ctx)
+{
+    struct backend *be = NULL;
+    struct step *step;
+    struct step_dev dev;
+    const struct step_config cfg = {.max_tokens = 64,
+                                    .max_seqs = 8,
+                                    .max_open = 8,
+                                    .max_ctx = max_ctx,
+                                    .n_blocks = 64,
+                                    .block_len = 16,
+                                    .vocab = 100,
+                                    .max_edits = 1000,
+                                    .pad = true,
+                                    .land = true};
+    int32_t ids[TALL * 16 + 2] = {0}, blocks[TALL + 1] = {7, 9, 11, 13}, got[TALL];
+    struct plan_open opens[2] = {
+        {.seq_id = 1, .sp = sample_params_default(), .n_prompt = TALL * 16},
+        {.seq_id = 2, .sp = sample_params_default(), .n_prompt = 2}};
+    struct plan_seq seqs[2] = {
+        {.seq_id = 1, .n_tokens = TALL * 16, .n_blocks = TALL},
+        {.seq_id = 2, .n_tokens = 2, .token_off = TALL * 16, .n_blocks = 1, .block_off = TALL}};
+    const struct step_plan plan = {.n_seqs = 2,
+                                   .n_tokens = TALL * 16 + 2,
+                                   .n_blocks = TALL + 1,
+                                   .n_opens = 2,
+                                   .seqs = seqs,
+                                   .tokens = ids,
+                                   .blocks = blocks,
+                                   .opens = opens};
+    MUST(backend_open(&be, "cuda", &(struct backend_config){0}));
+    MUST(step_create(&step, &cfg, be));
+    MUST(step_apply(step, &plan, &dev));
+    uint64_t before = emulator_counts().bytes_to_device;
+    MUST(step_upload(step));
+    MUST(backend_ops_of(be)->sync(be));
+    uint64_t bytes = emulator_counts().bytes_to_device - before;
+    struct view table = view_columns(view_rows(dev.block_table, 0, 1), 0, TALL);
+    MUST(backend_ops_of(be)->read(be, got, table));
+    cr_assert_eq(memcmp(got, blocks, sizeof got), 0);
+    MUST(backend_ops_of(be)->read(be, got, view_columns(view_rows(dev.block_table, 1, 1), 0, 1)));
+    cr_assert_eq(got[0], blocks[TALL]);
+    step_destroy(step);
+    backend_ops_of(be)->close(be);
+    return bytes;
+}
+
+/* It goes by the longest sequence of the step, not by --max-ctx (here 32 KB a sequence). */
+Test(rank_cuda, block_tables_are_uploaded_as_far_as_they_are_used)
+{
+    uint64_t bytes = bytes_of_step(131072), one = TALL * sizeof(int32_t);
+    cr_assert_eq(bytes, bytes_of_step(TALL * 16));
+    cr_assert_lt(bytes, 4096u + 2 * one, "%d bytes", (int)bytes);
 }
 
 Test(rank_cuda, a_decode_is_one_launch)
@@ -223,7 +324,7 @@ static void check_overlap(const char *graphs)
         MUST(rank_rig_run(&r, i, NULL, false));
         struct emulator_calls b = emulator_counts();
         cr_assert_gt(b.pending, a.pending);
-        cr_assert_eq(b.to_device - a.to_device, 1, "the upload of step %u waits", i);
+        cr_assert_eq(b.to_device - a.to_device, 2, "the upload of step %u waits", i);
         cr_assert_eq(b.on_device + b.to_host, a.on_device + a.to_host);
         MUST(rank_rig_take(&r, got[i - 1], last));
     }

@@ -21,6 +21,9 @@ import tap  # noqa: E402
 from nvcc import ARCHS, FLAGS, NVCC, ROOT, TABLE, need_nvcc, plain_names, version, written  # noqa: E402
 
 
+STACK = 1024  # bytes a thread: the default of cudaLimitStackSize, which a context holds before memory is planned
+
+
 def compile_one(source):
     """[(kernel, arch, registers, stack, spills)] of a file."""
     ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
@@ -79,6 +82,8 @@ def every_architecture_compiles_and_no_kernel_grows():
             was = table.get(kernel, {}).get(arch)
             if spills and not (was and was[1]):
                 wrong.append(f"{kernel} sm_{arch}: spills {spills} bytes")
+            if stack > STACK:
+                wrong.append(f"{kernel} sm_{arch}: {stack} bytes of stack are memory that no plan has")
             if not was:
                 wrong.append(f"{kernel} sm_{arch}: not in registers.txt (check_kernels.py --write)")
             elif compiler == version() and (registers > was[0] or stack > was[1]):

@@ -109,6 +109,7 @@ def float_linear(t, n, k, tokens):
         hmma = 2 * nt * k / 16 / 8
         return [pack, Launch(f"rows_kernel<{elem}, 2, {nt}, false>", ceil(n, 32) * 8, w + io, (("HMMA", "", hmma),),
                              per_sm=2 if nt == 2 else 1)]
+    pack = Launch(f"fragments_kernel<{elem}>", ceil(tokens, 16) * 8 * ceil(k, 256), 6 * tokens * k)
     large = ceil(n, 128) * ceil(tokens, 128)
     mt = 4 if tokens > 64 and large >= predict.N_SM else 2
     blocks = large if mt == 4 else ceil(n, 64) * ceil(tokens, 64)
@@ -322,6 +323,7 @@ NO_ROW = {
     "oneshot_broadcast_kernel": "waits for another device: flags and the link between two GPUs, which no cost here describes",
     "oneshot_gather_kernel": "as oneshot_broadcast_kernel",
     "oneshot_reduce_kernel": "as oneshot_broadcast_kernel; tests/gpu/README.md: 5 to 8 us a sum",
+    "oneshot_close_kernel": "runs once, at the end: waits for the other ranks",
     "oneshot_give_up_kernel": "runs once, when a rank has ended: writes a flag",
 }
 
@@ -333,7 +335,7 @@ SOURCES = (("attention_plain", "attention_plain.cu"), ("attention", "attention.c
            ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_", "scaled_linear.cu"),
            ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"),
            ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
-           ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
+           ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
            ("topk", "logits.cu"), ("mask", "logits.cu"), ("edit", "logits.cu"), ("sample", "logits.cu"), ("take", "logits.cu"),
            ("qkv", "qkv.cu"), ("latent", "qkv.cu"), ("input_peaks", "inputs.cu"), ("round_input", "inputs.cu"),
            ("reduce_tree", "all_reduce.cu"),

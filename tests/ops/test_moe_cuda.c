@@ -113,6 +113,26 @@ Test(moe_cuda, very_many_rows)
     check(1, 1, 70, 90, 140);
 }
 
+/* Slices of 96 columns begin in the middle of what tiles load at a time: the same bits as those of a dense
+ * matrix, which are padded to 128, and no bytes between them. */
+Test(moe_cuda, slices_of_three_chunks)
+{
+    enum { E = 3, N = 32, F = 768 };
+    struct backend *be = open_named("cuda");
+    struct weight_src src = {.name = "down",
+                             .cols = F,
+                             .n_parts = 1,
+                             .part = {{.dtype = DT_BF16, .row_bytes = 2 * F, .rows = N}},
+                             .n_slices = N_SLICES};
+    for (int i = 0; i < N_SLICES; i++)
+        src.slice_end[i] = F / N_SLICES * (i + 1);
+    cr_assert_eq(backend_ops_of(be)->stack_bytes(be, &src, E), (size_t)E * N * F * 2);
+    cr_assert_eq(backend_ops_of(be)->weight_bytes(be, &src), (size_t)N * N_SLICES * 128 * 2);
+    close_be(be);
+    check(2, 1, 36, F, 3);
+    check(2, 1, 36, F, 50);
+}
+
 /* Slices of several segments, more segments than a block has warps. */
 Test(moe_cuda, long_sums)
 {

@@ -217,6 +217,34 @@ static enum status check_absence(bool gives_up)
     return ST_OK;
 }
 
+/* Rank 1 of two takes part in one call and closes: rank 0's next one ends and names it, and both leave
+ * together. */
+static enum status check_close(void)
+{
+    struct group g;
+    enum status st = open_group(&g, 2);
+    uint32_t failed[2] = {0};
+    if (st == ST_OK)
+        st = write_operands(&g, 100);
+    for (int i = 0; st == ST_OK && i < 2; i++)
+        st = oneshot_reduce(g.rank[i].be, &g.rank[i].one, g.rank[i].x->data, 100, REDUCE_SUM);
+    if (st == ST_OK)
+        st = oneshot_close(g.rank[1].be, &g.rank[1].one);
+    if (st == ST_OK)
+        st = oneshot_reduce(g.rank[0].be, &g.rank[0].one, g.rank[0].x->data, 100, REDUCE_SUM);
+    if (st == ST_OK)
+        st = oneshot_close(g.rank[0].be, &g.rank[0].one);
+    for (int i = 0; st == ST_OK && i < 2; i++)
+        st = ops_of(&g.rank[i])->sync(g.rank[i].be);
+    for (int i = 0; st == ST_OK && i < 2; i++)
+        failed[i] = *g.rank[i].one.failed;
+    close_group(&g);
+    TRY(st);
+    if (failed[0] != 1 + 2 * ONESHOT_MAX_WORLD + 1 || failed[1] != 0)
+        FAIL(ST_BUG, "failed is %u and %u", failed[0], failed[1]);
+    return ST_OK;
+}
+
 static void report(struct tap *t, enum status st, const char *name, int world)
 {
     tap_ok(t, st == ST_OK, "%s, %d ranks%s%s", name, world, st == ST_OK ? "" : ": ",
@@ -232,5 +260,6 @@ void ptx_check_ranks(struct tap *t)
             report(t, check_world(worlds[i]), "one-shot collectives", worlds[i]);
     report(t, check_absence(false), "a rank that does not come", 2);
     report(t, check_absence(true), "a rank that gives up", 2);
+    report(t, check_close(), "a rank that closes early", 2);
     ptx_machine_config(ptx_cuda_machine())->resident = 0;
 }

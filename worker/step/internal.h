@@ -42,11 +42,12 @@ struct step {
      * buffer of the device, while the step before reads dev, and moved to dev behind that step. */
     struct buf *dev, *image[2], *landed[2];
     int i_image;
-    int32_t n_rows; /* of logits, with pads */
-    int32_t *host;  /* of the image of this step */
+    int32_t n_rows;        /* of logits, with pads */
+    int32_t n_seqs, width; /* rows of the block table, with pads, and blocks of the longest one */
+    int32_t *host;         /* of the image of this step */
     bool feeds, padded;
     size_t at_token, at_from, at_pos, at_slot, at_seq, at_q_start, at_kv_len, at_state, at_out_row,
-        at_inv_temp, at_draw, at_edit_start, at_type, at_table, n_words;
+        at_inv_temp, at_draw, at_edit_start, at_type, at_edit, at_table, n_words;
 };
 
 /* Everything that step_apply relies on; ST_PEER names the first fault.  Changes nothing but

@@ -58,11 +58,11 @@ static bool lay_out(struct step *s)
     s->at_inv_temp = s->at_out_row + rows;
     s->at_draw = s->at_inv_temp + rows;
     s->at_edit_start = s->at_draw + DRAW_ROW_WORDS * rows;
-    /* then the table's rows in use, then the edits: no more than these is uploaded */
     s->at_type = s->at_edit_start + aligned(most_rows + 1);
-    s->at_table = s->at_type + (c->n_types ? tokens : 0);
-    s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks +
-                 EDIT_WORDS * (size_t)c->max_edits;
+    /* of these two no more is uploaded than the step has: edits, and of the table `width` columns */
+    s->at_edit = s->at_type + (c->n_types ? tokens : 0);
+    s->at_table = s->at_edit + aligned(EDIT_WORDS * (size_t)c->max_edits);
+    s->n_words = s->at_table + (size_t)c->max_seqs * (size_t)s->max_blocks;
     return s->n_words <= INT32_MAX;
 }
 
@@ -328,6 +328,8 @@ static void place_seq(struct step *s, const struct step_plan *p, int32_t i, int3
         memcpy(table + seq->n_blocks, p->blocks + q->block_off, q->n_blocks * sizeof *table);
     seq->n_blocks += (int32_t)q->n_blocks;
     seq->len = (int32_t)(q->pos + q->n_tokens);
+    if (seq->n_blocks > s->width)
+        s->width = seq->n_blocks;
     seq->serial = s->serial;
     place_tokens(s, p, i, row);
     s->host[s->at_kv_len + (size_t)i] = seq->len;
@@ -440,6 +442,7 @@ static void begin(struct step *s)
     s->n_scored = 0;
     s->n_embeds = 0;
     s->n_restores = s->n_keeps = 0;
+    s->width = 1; /* of pads */
     s->feeds = false;
     s->padded = false;
     s->i_image ^= 1;
@@ -465,9 +468,9 @@ static void set_views(struct step *s, const struct step_dev *shape, int32_t n_ou
     dev->block_table = words(s, s->at_table, n_seqs, s->max_blocks);
     dev->out_row = words(s, s->at_out_row, n_out, 1);
     s->n_rows = n_out;
-    for (int32_t r = 0; r <= n_out; r++) /* no edits; they follow the table */
-        s->host[s->at_edit_start + (size_t)r] =
-            (int32_t)(s->at_table + (size_t)n_seqs * (size_t)s->max_blocks);
+    for (int32_t r = 0; r <= n_out; r++) /* no edits */
+        s->host[s->at_edit_start + (size_t)r] = (int32_t)s->at_edit;
+    s->n_seqs = n_seqs;
 }
 
 struct step_edits step_edits(const struct step *s)
@@ -476,16 +479,27 @@ struct step_edits step_edits(const struct step *s)
     return (struct step_edits){.n_rows = s->n_rows, .start = start, .words = s->host + start[0]};
 }
 
+/* The block table's columns in use. */
+static struct view table_in(const struct step *s, struct buf *buf)
+{
+    return view_columns(words_in(buf, s->at_table, s->n_seqs, s->max_blocks), 0, s->width);
+}
+
+/* The table has the stride of --max-ctx, because graphs have fixed addresses: its columns in use are a
+ * copy of their own.  On the device all is moved at once. */
 enum status step_upload(struct step *s)
 {
     const struct backend_ops *ops = backend_ops_of(s->be);
     int32_t used = step_edits(s).start[s->n_rows];
-    struct view image = words_in(s->image[s->i_image], 0, 1, used), dev = words(s, 0, 1, used);
-    if (!s->cfg.land)
-        return ops->copy(s->be, dev, image);
-    struct view landed = words_in(s->landed[s->i_image], 0, 1, used);
-    TRY(ops->upload(s->be, landed, image));
-    return ops->copy(s->be, dev, landed);
+    int32_t all = (int32_t)(s->at_table + (size_t)s->n_seqs * (size_t)s->max_blocks);
+    struct buf *image = s->image[s->i_image], *landed = s->landed[s->i_image];
+    if (!s->cfg.land) {
+        TRY(ops->copy(s->be, words(s, 0, 1, used), words_in(image, 0, 1, used)));
+        return ops->copy(s->be, table_in(s, s->dev), table_in(s, image));
+    }
+    TRY(ops->upload(s->be, words_in(landed, 0, 1, used), words_in(image, 0, 1, used)));
+    TRY(ops->upload(s->be, table_in(s, landed), table_in(s, image)));
+    return ops->copy(s->be, words(s, 0, 1, all), words_in(landed, 0, 1, all));
 }
 
 /* The step of rows [n, batch) of padding behind n decodes. */
