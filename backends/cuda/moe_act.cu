@@ -1,7 +1,8 @@
 /* Experts: what is between a layer's products where their kernels do not do it, and the biases of
  * down. */
-#include "backends/cuda/activated.h"
+#include "backends/cuda/gpu.h"
 #include "backends/cuda/moe_kernels.h"
+#include "backends/gpu/activated.h"
 
 enum { THREADS = 256 };
 

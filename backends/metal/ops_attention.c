@@ -131,8 +131,6 @@ enum status metal_heads_linear(struct backend *be, const struct weight *w, struc
     return ST_OK;
 }
 
-static_assert((int)METAL_REL_REACH == (int)REL_REACH, "distances of the kernel and of the table");
-
 static enum metal_kernel attention_kernel(enum metal_type t)
 {
     switch (t) {

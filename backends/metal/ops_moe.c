@@ -66,7 +66,7 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
                             struct view ids, struct view weights)
 {
     assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
-    assert(ml->n_experts <= METAL_MAX_EXPERTS && ml->top_k <= MOE_MAX_TOP_K);
+    assert(ml->n_experts <= MOE_MAX_EXPERTS && ml->top_k <= MOE_MAX_TOP_K);
     assert((!ml->route_bias || ml->sigmoid) && (!ml->expert_scale || !ml->sigmoid));
     assert(ml->n_groups <= 1 || ml->n_experts % ml->n_groups == 0);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
@@ -92,8 +92,7 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
     return METAL_DISPATCH(be, KERNEL_moe_route, args, bound,
                           ((struct mtl_size){(unsigned long)logits.rows, 1, 1}), 32, 0);
 }
-static_assert((int)METAL_MAX_EXPERTS == (int)MOE_MAX_EXPERTS && (int)MOE_MAX_TOP_K <= 32,
-              "a lane has an expert of its own");
+static_assert((int)MOE_MAX_TOP_K <= 32, "a lane has an expert of its own");
 
 struct chunk {
     const struct moe_layer *ml;
@@ -180,7 +179,7 @@ static enum status activate(struct backend *be, const struct chunk *c)
                                         .top_k = ml->top_k,
                                         .id_stride = c->id_stride,
                                         .weight_stride = c->weight_stride,
-                                        .act = metal_act_of(ml->act),
+                                        .act = (int32_t)ml->act,
                                         .up_alone = ml->up_alone,
                                         .has_bias = ml->gate_up_bias != NULL,
                                         .weigh_input = ml->weigh_input,

@@ -8,7 +8,7 @@ static inline void norm_head(threadgroup float *x, const device float *w, float 
     float sum = 0.0f;
     for (int i = (int)lane; i < d; i += 32)
         sum = fmaf(x[i], x[i], sum);
-    float r = 1.0f / sqrtf(tree_sum(sum) / (float)d + eps);
+    float r = 1.0f / sqrtf(warp_sum(sum) / (float)d + eps);
     for (int i = (int)lane; i < d; i += 32)
         x[i] = weighed ? x[i] * r * w[i] : x[i] * r;
     SIMD_BARRIER(); /* rotation reads other lanes' elements */
@@ -49,7 +49,7 @@ static inline void store_head(constant struct metal_qkv_args &a, threadgroup flo
             float v = x[i] < 0.0f ? -x[i] : x[i];
             most = v > most ? v : most;
         }
-        most = tree_max(most);
+        most = warp_max(most);
         bool tiny = most < 0x1p-100f;
         inv = tiny ? 0.0f : top / most;
         if (lane == 0)
@@ -178,15 +178,6 @@ static inline void keys_of(constant struct metal_attention_args &a, int pos, int
         *hi = a.window > 0 && pos + a.window < kv_len ? pos + a.window : kv_len;
 }
 
-/* Of the table of head h, for a key so far behind the token. */
-static inline float rel_bias_at(const device float *table, int h, int distance)
-{
-    distance = distance < -METAL_REL_REACH  ? -METAL_REL_REACH
-               : distance > METAL_REL_REACH ? METAL_REL_REACH
-                                            : distance;
-    return table[(int64_t)h * (2 * METAL_REL_REACH + 1) + METAL_REL_REACH + distance];
-}
-
 /* Keys 32 at a time from a multiple of 32 on, a key a lane, with an online softmax: a score is a
  * chain over the dimensions, a value a chain over the keys; a sink last, a key whose value is 0.
  * Groups: [tokens, query heads]. */
@@ -222,14 +213,14 @@ attend(constant struct metal_attention_args &a, const device float *queries,
         float s = -INFINITY;
         if (seen) {
             s = dot * scale_at<TYPE>(k_scale, head) * a.scale;
-            s = a.has_rel_bias != 0 ? s + rel_bias_at(rel_bias, h, key - pos) : s;
+            s = a.has_rel_bias != 0 ? s + rel_bias[(int64_t)h * REL_COLS + rel_at(key - pos)] : s;
             s = a.cap > 0.0f ? exact_soft_cap(s, a.cap) : s;
         }
-        float most = tree_max(s);
+        float most = warp_max(s);
         most = most > m ? most : m;
         float base = most == -INFINITY ? 0.0f : most;
         float p = seen ? exact_exp(s - base) : 0.0f, corr = exact_exp(m - base);
-        l = fmaf(l, corr, tree_sum(p));
+        l = fmaf(l, corr, warp_sum(p));
         m = most;
         p = seen ? p * scale_at<TYPE>(v_scale, head) : 0.0f;
         for (int i = 0; i < PER_LANE; i++)

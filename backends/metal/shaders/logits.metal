@@ -96,7 +96,7 @@ static inline void join_lists(threadgroup uint64_t *keys, int n, int size, uint 
 
 /* Groups: [rows, chunks].  Of a chunk: its `list` greatest keys; its maximum m, the sum of
  * exp(l - m) and that of exp((l - m) inv_temp).  A sum is in chains of a thread's columns, then
- * group_sum. */
+ * block_sum. */
 KERNEL topk_chunk(constant struct metal_topk_args &a BUF(0), const device float *logits BUF(1),
                   const device float *inv_temp BUF(2), device uint64_t *keys_out BUF(3),
                   device float *stat_out BUF(4), GRID)
@@ -119,15 +119,15 @@ KERNEL topk_chunk(constant struct metal_topk_args &a BUF(0), const device float 
         keys[i] = col < to ? key_of(v[j], (uint32_t)col) : 0;
         most = v[j] > most ? v[j] : most;
     }
-    most = group_max(most, part, lane, simd, METAL_TOPK_THREADS / 32);
+    most = block_max(most, part, lane, simd, METAL_TOPK_THREADS / 32);
     float base = most == -INFINITY ? 0.0f : most, cold = 0.0f, warm = 0.0f;
     for (int j = 0; j < PER_THREAD; j++)
         if (v[j] != -INFINITY) {
             cold += exact_exp(v[j] - base);
             warm += exact_exp((v[j] - base) * temp);
         }
-    cold = group_sum(cold, part, lane, simd, METAL_TOPK_THREADS / 32);
-    warm = group_sum(warm, part, lane, simd, METAL_TOPK_THREADS / 32);
+    cold = block_sum(cold, part, lane, simd, METAL_TOPK_THREADS / 32);
+    warm = block_sum(warm, part, lane, simd, METAL_TOPK_THREADS / 32);
     if (index == 0) {
         stat_out[3 * at] = most;
         stat_out[3 * at + 1] = cold;

@@ -59,7 +59,7 @@ static inline int choose_experts(constant struct metal_route_args &a,
                                  const threadgroup float *choice, const threadgroup int32_t *open,
                                  uint lane)
 {
-    const int PER_LANE = METAL_MAX_EXPERTS / 32;
+    const int PER_LANE = MOE_MAX_EXPERTS / 32;
     int size = a.n_experts / a.n_groups, mine = 0;
     uint64_t key[PER_LANE];
     for (int j = 0; j < PER_LANE; j++) {
@@ -110,9 +110,9 @@ KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float 
                  const device float *bias BUF(2), const device float *expert_scale BUF(3),
                  device int32_t *ids BUF(4), device float *weights BUF(5), GRID)
 {
-    SHARED(float, choice, [METAL_MAX_EXPERTS]);
-    SHARED(float, room, [METAL_MAX_EXPERTS]);
-    SHARED(int32_t, open, [METAL_MAX_EXPERTS]);
+    SHARED(float, choice, [MOE_MAX_EXPERTS]);
+    SHARED(float, room, [MOE_MAX_EXPERTS]);
+    SHARED(int32_t, open, [MOE_MAX_EXPERTS]);
     (void)index, (void)simd;
     const device float *logit = logits + (int64_t)group.x * a.logit_stride;
     bool scored = a.sigmoid != 0 && (a.has_bias != 0 || a.n_groups > 1);
@@ -142,7 +142,7 @@ KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_
                  device int32_t *start BUF(2), device int32_t *first_tile BUF(3),
                  device int32_t *pair BUF(4), device int32_t *place BUF(5), GRID)
 {
-    SHARED(int32_t, at, [METAL_MAX_EXPERTS]);
+    SHARED(int32_t, at, [MOE_MAX_EXPERTS]);
     (void)group, (void)lane, (void)simd;
     for (int e = (int)index; e < a.n_experts; e += METAL_STRIP) {
         int n = 0;
@@ -277,7 +277,7 @@ KERNEL moe_act(constant struct metal_act_args &a BUF(0), const device int32_t *p
         up = up < -a.glu_limit ? -a.glu_limit : up;
         m[0] = (up + 1.0f) * gate(g, a.glu_alpha * g);
     } else {
-        float v = activated(a.act, g);
+        float v = activated((enum act)a.act, g);
         m[0] = a.up_alone != 0 ? v : v * up;
     }
 }

@@ -1,0 +1,55 @@
+/* What the hosts give the kernels of backends/gpu/: sizes of blocks, and an argument struct for each
+ * kernel.  C, CUDA and the Metal Shading Language, members of 4 bytes only, so that all lay them out
+ * alike.  Strides are in elements; has_x: x is read. */
+#ifndef BACKENDS_GPU_ARGS_H
+#define BACKENDS_GPU_ARGS_H
+
+#include "backends/limits.h"
+
+enum {
+    GATES_THREADS = 256, /* of a block of gates.h, and columns of a strip */
+    GATES_HEADS = GATES_THREADS / 32,
+};
+
+/* gates.h */
+struct sigmoid_mul_args {
+    int32_t n, x_stride, gate_stride;
+    int32_t wide; /* a gate for each element, else one for each row */
+};
+
+struct add_bias_args {
+    int32_t n, x_stride;
+};
+
+/* n heads of d of each row; other_stride: of the squares or the gates. */
+struct heads_args {
+    int32_t n, d, x_stride, other_stride;
+    int32_t group, first; /* wide_norm */
+    float eps;
+};
+
+/* n streams of d of each row; i: the active one. */
+struct streams_args {
+    int32_t n, d, i, x_stride, coef_stride, active_stride;
+    int32_t has_weight;
+};
+
+struct match_args {
+    int32_t d, x_stride, like_stride;
+};
+
+struct known_args {
+    int32_t n_tokens, n, id_stride, out_stride;
+};
+
+struct stats_args {
+    int32_t x_stride, out_stride;
+    int32_t slice_end[N_SLICES];
+};
+
+struct cut_args {
+    int32_t n, n_slices, x_stride, stats_stride;
+    float factor;
+};
+
+#endif
