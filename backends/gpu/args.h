@@ -9,6 +9,9 @@
 enum {
     GATES_THREADS = 256, /* of a block of gates.h, and columns of a strip */
     GATES_HEADS = GATES_THREADS / 32,
+    EDIT_THREADS = 128, /* of logits.h: edit and take_tokens, */
+    MASK_THREADS = 256, /* mask, */
+    TOPK_THREADS = 256, /* topk_chunk and topk_join */
 };
 
 /* gates.h */
@@ -50,6 +53,27 @@ struct stats_args {
 struct cut_args {
     int32_t n, n_slices, x_stride, stats_stride;
     float factor;
+};
+
+/* logits.h */
+struct edit_args {
+    int32_t stride, first_id, n_cols, start_stride;
+};
+
+struct mask_args {
+    int32_t stride, first_id, n_cols, mask_stride;
+};
+
+/* list: a power of two from k on, 0: there are no lists. */
+struct topk_args {
+    int32_t stride, temp_stride, first_id;
+    int32_t n_slices, slice_end[N_SLICES];
+    int32_t n_chunks, list, k;
+    int32_t val_stride, id_stride, stat_stride;
+};
+
+struct take_args {
+    int32_t n, token_stride, from_stride, last_stride;
 };
 
 #endif

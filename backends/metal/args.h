@@ -69,8 +69,8 @@
     X(attention_bf16)                                                                              \
     X(attention_i8)                                                                                \
     X(attention_e4m3)                                                                              \
-    X(edit_logits)                                                                                 \
-    X(mask_logits)                                                                                 \
+    X(edit)                                                                                        \
+    X(mask)                                                                                        \
     X(topk_chunk)                                                                                  \
     X(topk_join)                                                                                   \
     X(take_tokens)
@@ -85,8 +85,7 @@ enum {
     METAL_MATRIX_ROWS = 16,    /* the same of matrix and matrix_one: rows of w, */
     METAL_MATRIX_TOKENS = 32,  /* of matrix: rows of x, */
     METAL_MATRIX_ONE = 8,      /* and of matrix_one */
-    METAL_TOPK_THREADS = 256,  /* of a group of topk_chunk and topk_join */
-    METAL_CHUNK = 2048,        /* columns of a chunk of topk: 16 KiB of keys */
+    TOPK_CHUNK = 2048,         /* columns of a chunk of topk: 16 KiB of keys */
     METAL_DELTA_THREADS = 128, /* of a group of delta_conv and delta_rule: columns */
     METAL_MAX_HEAD = 512,      /* largest d_head, and d_value of latent attention */
     METAL_MAX_LATENT = 576,    /* largest d_head of latent attention */
@@ -210,25 +209,6 @@ struct metal_attention_args {
     int32_t k_row, v_row; /* elements of a row of each cache */
     int32_t full, has_sinks, has_rel_bias;
     float scale, cap;
-};
-
-struct metal_edit_args {
-    int32_t stride, first_id, n_cols, start_stride;
-};
-
-struct metal_mask_args {
-    int32_t stride, first_id, n_cols, mask_stride;
-};
-
-struct metal_topk_args {
-    int32_t stride, temp_stride, first_id;
-    int32_t n_slices, slice_end[METAL_MAX_SLICES];
-    int32_t n_chunks, list, k;
-    int32_t val_stride, id_stride, stat_stride;
-};
-
-struct metal_take_args {
-    int32_t n, token_stride, from_stride, last_stride;
 };
 
 #endif

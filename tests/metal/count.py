@@ -25,9 +25,10 @@ MATRIX_TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"]
 TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/limits.h",
-         "backends/gpu/args.h", "backends/metal/args.h", "backends/gpu/reduce.h", "backends/gpu/activated.h", "backends/gpu/gates.h",
+         "backends/gpu/args.h", "backends/metal/args.h", "backends/gpu/reduce.h", "backends/gpu/activated.h", "backends/gpu/gates.h", "backends/gpu/keys.h",
+         "backends/gpu/logits.h",
          *(f"backends/metal/shaders/{name}.metal" for name in ("rows", "delta", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "attention", "logits"))]
+                                                               "matrix", "moe", "attention"))]
 
 
 def text():

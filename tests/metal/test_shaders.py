@@ -74,7 +74,7 @@ PLANTS = [  # (from, to, who sees it)
     ("SHARED_MEM float *part, uint32_t lane", "GLOBAL float *part, uint32_t lane", compiled),
     ("device float *o = out + (int64_t)group.x * a.out_stride;\n    float sum", "threadgroup float *o = out;\n    float sum", compiled),
     ("float sum = 0.0f, squares = 0.0f;", "double sum = 0.0, squares = 0.0;", compiled),
-    ("(threadgroup uint64_t *keys, int size", "(device uint64_t *keys, int size", compiled),
+    ("(SHARED_MEM uint64_t *keys, int32_t size", "(GLOBAL uint64_t *keys, int32_t size", compiled),
     ("*v = a.factor * *v;", "a.factor = *v;", compiled),
     ("thread float *part, int n", "float *part, int n", lint),
     ("const GLOBAL float *squares BUF(1)", "const float *squares BUF(1)", lint),

@@ -67,3 +67,4 @@ template <typename T> static inline T shfl_xor(T v, int mask)
 #define SHARED_MEM threadgroup
 #define PRIVATE thread
 #define CONSTANT constant
+#define TOPK_KEYS(name) SHARED(uint64_t, name, [TOPK_CHUNK])

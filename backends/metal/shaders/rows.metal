@@ -137,12 +137,3 @@ KERNEL gather(constant struct metal_rows_args &a BUF(0), const device float *x B
     if (i < a.n)
         out[(int64_t)group.x * a.out_stride + i] = x[from * a.in_stride + i];
 }
-
-KERNEL take_tokens(constant struct metal_take_args &a BUF(0), const device int32_t *from BUF(1),
-                   const device int32_t *last BUF(2), device int32_t *token BUF(3), GRID)
-{
-    (void)lane, (void)simd;
-    int64_t t = (int64_t)group.x * METAL_STRIP + index;
-    if (t < a.n && from[t * a.from_stride] >= 0)
-        token[t * a.token_stride] = last[(int64_t)from[t * a.from_stride] * a.last_stride];
-}
