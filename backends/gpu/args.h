@@ -12,6 +12,7 @@ enum {
     EDIT_THREADS = 128, /* of logits.h: edit and take_tokens, */
     MASK_THREADS = 256, /* mask, */
     TOPK_THREADS = 256, /* topk_chunk and topk_join */
+    ROUTE_WARPS = 4,    /* of moe_route.h: a token each */
 };
 
 /* gates.h */
@@ -74,6 +75,14 @@ struct topk_args {
 
 struct take_args {
     int32_t n, token_stride, from_stride, last_stride;
+};
+
+/* moe_route.h */
+struct route_args {
+    int32_t n_tokens, n_experts, top_k, logit_stride, id_stride, weight_stride;
+    int32_t renormalise, sigmoid, has_bias, has_expert_scale;
+    int32_t n_groups, top_groups; /* n_groups 1: none */
+    float scale;
 };
 
 #endif

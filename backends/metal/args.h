@@ -166,13 +166,6 @@ struct metal_moe_bias_args {
     int32_t n, top_k, id_stride, weight_stride, out_stride;
 };
 
-struct metal_route_args {
-    int32_t n_experts, top_k, logit_stride, id_stride, weight_stride;
-    int32_t renormalise, sigmoid, has_bias, has_expert_scale;
-    int32_t n_groups, top_groups; /* n_groups 1: none */
-    float scale;
-};
-
 struct metal_norm_args {
     int32_t d, resid_stride, x_stride, out_stride;
     int32_t has_x, has_bias;

@@ -77,20 +77,22 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
     const struct metal_bound bound[] = {in, bound_vector(ml->route_bias, in),
                                         bound_vector(ml->expert_scale, in), bound_i32(ids),
                                         bound_f32(weights)};
-    const struct metal_route_args args = {.n_experts = ml->n_experts,
-                                          .top_k = ml->top_k,
-                                          .logit_stride = logits.stride,
-                                          .id_stride = ids.stride,
-                                          .weight_stride = weights.stride,
-                                          .renormalise = ml->renormalise,
-                                          .sigmoid = ml->sigmoid,
-                                          .has_bias = ml->route_bias != NULL,
-                                          .has_expert_scale = ml->expert_scale != NULL,
-                                          .n_groups = ml->n_groups > 1 ? ml->n_groups : 1,
-                                          .top_groups = ml->top_groups,
-                                          .scale = ml->scale};
+    const struct route_args args = {.n_tokens = logits.rows,
+                                    .n_experts = ml->n_experts,
+                                    .top_k = ml->top_k,
+                                    .logit_stride = logits.stride,
+                                    .id_stride = ids.stride,
+                                    .weight_stride = weights.stride,
+                                    .renormalise = ml->renormalise,
+                                    .sigmoid = ml->sigmoid,
+                                    .has_bias = ml->route_bias != NULL,
+                                    .has_expert_scale = ml->expert_scale != NULL,
+                                    .n_groups = ml->n_groups > 1 ? ml->n_groups : 1,
+                                    .top_groups = ml->top_groups,
+                                    .scale = ml->scale};
     return METAL_DISPATCH(be, KERNEL_moe_route, args, bound,
-                          ((struct mtl_size){(unsigned long)logits.rows, 1, 1}), 32, 0);
+                          ((struct mtl_size){groups_for(logits.rows, ROUTE_WARPS), 1, 1}),
+                          32 * ROUTE_WARPS, 0);
 }
 static_assert((int)MOE_MAX_TOP_K <= 32, "a lane has an expert of its own");
 
