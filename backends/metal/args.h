@@ -189,7 +189,7 @@ struct metal_delta_args {
 struct metal_qkv_args {
     int32_t n_q, n_kv, d, rot_dim;
     int32_t qkv_stride, q_stride;
-    int32_t kv_type; /* enum metal_type */
+    int32_t kv_type; /* enum dtype */
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
     int32_t qk_unit, v_norm, v_is_k;
     int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */

@@ -35,7 +35,7 @@ static struct metal_qkv_args qkv_args(const struct attn_layer *al, struct kv_lay
                                    .rot_dim = al->rot_dim,
                                    .qkv_stride = from.stride,
                                    .q_stride = q.stride,
-                                   .kv_type = (int32_t)kv_type(kv.k.dtype),
+                                   .kv_type = (int32_t)kv.k.dtype,
                                    .interleaved = al->rope_interleaved,
                                    .has_q_norm = al->q_norm != NULL,
                                    .has_k_norm = al->k_norm != NULL,

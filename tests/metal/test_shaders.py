@@ -70,7 +70,7 @@ def lint_finds_nothing():
 
 
 PLANTS = [  # (from, to, who sees it)
-    ("const device float *w, float eps", "const threadgroup float *w, float eps", compiled),
+    ("const GLOBAL float *w, bool weighed", "const SHARED_MEM float *w, bool weighed", compiled),
     ("SHARED_MEM float *part, uint32_t lane", "GLOBAL float *part, uint32_t lane", compiled),
     ("device float *o = out + (int64_t)group.x * a.out_stride;\n    float sum", "threadgroup float *o = out;\n    float sum", compiled),
     ("float sum = 0.0f, squares = 0.0f;", "double sum = 0.0, squares = 0.0;", compiled),
