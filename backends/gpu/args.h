@@ -12,7 +12,8 @@ enum {
     EDIT_THREADS = 128, /* of logits.h: edit and take_tokens, */
     MASK_THREADS = 256, /* mask, */
     TOPK_THREADS = 256, /* topk_chunk and topk_join */
-    ROUTE_WARPS = 4,    /* of moe_route.h: a token each */
+    ROUTE_WARPS = 4,    /* of moe.h: of moe_route, a token each, */
+    BIAS_THREADS = 256, /* moe_bias */
 };
 
 /* gates.h */
@@ -77,12 +78,16 @@ struct take_args {
     int32_t n, token_stride, from_stride, last_stride;
 };
 
-/* moe_route.h */
+/* moe.h */
 struct route_args {
     int32_t n_tokens, n_experts, top_k, logit_stride, id_stride, weight_stride;
     int32_t renormalise, sigmoid, has_bias, has_expert_scale;
     int32_t n_groups, top_groups; /* n_groups 1: none */
     float scale;
+};
+
+struct moe_bias_args {
+    int32_t n, top_k, id_stride, weight_stride, out_stride;
 };
 
 #endif

@@ -162,10 +162,6 @@ struct metal_sum_args {
     int32_t weighs; /* else every weight is 1 */
 };
 
-struct metal_moe_bias_args {
-    int32_t n, top_k, id_stride, weight_stride, out_stride;
-};
-
 struct metal_norm_args {
     int32_t d, resid_stride, x_stride, out_stride;
     int32_t has_x, has_bias;

@@ -288,11 +288,11 @@ enum status metal_moe_bias(struct backend *be, const struct moe_layer *ml, struc
     struct metal_bound to = bound_f32(out);
     const struct metal_bound bound[] = {bound_vector(ml->down_bias, to), bound_i32(ids),
                                         bound_f32(weights), to};
-    const struct metal_moe_bias_args args = {.n = out.cols,
-                                             .top_k = ml->top_k,
-                                             .id_stride = ids.stride,
-                                             .weight_stride = weights.stride,
-                                             .out_stride = out.stride};
-    struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
-    return METAL_DISPATCH(be, KERNEL_moe_bias, args, bound, groups, METAL_STRIP, 0);
+    const struct moe_bias_args args = {.n = out.cols,
+                                       .top_k = ml->top_k,
+                                       .id_stride = ids.stride,
+                                       .weight_stride = weights.stride,
+                                       .out_stride = out.stride};
+    struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, BIAS_THREADS), 1};
+    return METAL_DISPATCH(be, KERNEL_moe_bias, args, bound, groups, BIAS_THREADS, 0);
 }

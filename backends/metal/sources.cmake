@@ -10,7 +10,7 @@ set(gpu ${CMAKE_SOURCE_DIR}/backends/gpu)
 set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h
   ${CMAKE_SOURCE_DIR}/backends/exact_math.h ${CMAKE_SOURCE_DIR}/backends/limits.h ${gpu}/args.h ${metal}/args.h
   ${gpu}/reduce.h ${gpu}/activated.h ${gpu}/gates.h ${gpu}/keys.h ${gpu}/logits.h
-  ${gpu}/moe_route.h ${gpu}/heads.h
+  ${gpu}/moe.h ${gpu}/heads.h
   ${metal}/shaders/rows.metal ${metal}/shaders/delta.metal ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal
   ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal ${metal}/shaders/moe.metal ${metal}/shaders/attention.metal)
 string(REPLACE ";" "|" metal_files "${metal_text}")

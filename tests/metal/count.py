@@ -26,7 +26,7 @@ TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/limits.h",
          "backends/gpu/args.h", "backends/metal/args.h", "backends/gpu/reduce.h", "backends/gpu/activated.h", "backends/gpu/gates.h", "backends/gpu/keys.h",
-         "backends/gpu/logits.h", "backends/gpu/moe_route.h", "backends/gpu/heads.h",
+         "backends/gpu/logits.h", "backends/gpu/moe.h", "backends/gpu/heads.h",
          *(f"backends/metal/shaders/{name}.metal" for name in ("rows", "delta", "quant", "pieces", "linear",
                                                                "matrix", "moe", "attention"))]
 

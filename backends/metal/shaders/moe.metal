@@ -139,15 +139,7 @@ KERNEL moe_act(constant struct metal_act_args &a BUF(0), const device int32_t *p
         g *= weight;
         up *= weight;
     }
-    if (a.glu_limit > 0.0f) {
-        g = g > a.glu_limit ? a.glu_limit : g;
-        up = up > a.glu_limit ? a.glu_limit : up;
-        up = up < -a.glu_limit ? -a.glu_limit : up;
-        m[0] = (up + 1.0f) * gate(g, a.glu_alpha * g);
-    } else {
-        float v = activated((enum act)a.act, g);
-        m[0] = a.up_alone != 0 ? v : v * up;
-    }
+    m[0] = expert_hidden((enum act)a.act, g, up, a.up_alone != 0, a.glu_limit, a.glu_alpha);
 }
 
 /* A token's experts in ascending order, which is that of their places, within each slice of sums
@@ -176,29 +168,4 @@ KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sum
             acc[s] = fmaf(weight, sums[((int64_t)last * a.n_slices + s) * a.n + i], acc[s]);
     }
     out[(int64_t)group.x * a.out_stride + i] = slice_tree(acc, a.n_slices);
-}
-
-/* Adds the biases [E, n] of a token's experts, in ascending order of ids.  Groups: [tokens, strips of
- * columns]. */
-KERNEL moe_bias(constant struct metal_moe_bias_args &a BUF(0), const device float *bias BUF(1),
-                const device int32_t *ids BUF(2), const device float *weights BUF(3),
-                device float *out BUF(4), GRID)
-{
-    (void)lane, (void)simd;
-    int i = strip_at(group, index), last = -1;
-    const device int32_t *mine = ids + (int64_t)group.x * a.id_stride;
-    if (i >= a.n)
-        return;
-    device float *to = out + (int64_t)group.x * a.out_stride + i;
-    float sum = *to;
-    for (int j = 0; j < a.top_k; j++) {
-        int which = -1;
-        for (int m = 0; m < a.top_k; m++)
-            if (mine[m] > last && (which < 0 || mine[m] < mine[which]))
-                which = m;
-        last = mine[which];
-        sum = fmaf(weights[(int64_t)group.x * a.weight_stride + which],
-                   bias[(int64_t)last * a.n + i], sum);
-    }
-    *to = sum;
 }

@@ -1,6 +1,7 @@
-/* The choice of a token's experts and their weights, to the CPU's bits.  Shared text: gpu.h. */
-#ifndef BACKENDS_GPU_MOE_ROUTE_H
-#define BACKENDS_GPU_MOE_ROUTE_H
+/* Mixtures of experts: the choice of a token's experts and their weights, to the CPU's bits; the biases of
+ * down.  Shared text: gpu.h. */
+#ifndef BACKENDS_GPU_MOE_H
+#define BACKENDS_GPU_MOE_H
 
 #include "backends/gpu/args.h"
 #include "backends/gpu/keys.h"
@@ -158,6 +159,34 @@ GPU_KERNEL(ROUTE_WARPS * 32, moe_route, route_args, const GLOBAL float *logits B
         ids[(int64_t)token * a.id_stride + lane] = id;
         weights[(int64_t)token * a.weight_stride + lane] = weight;
     }
+}
+
+/* Adds the biases [E, n] of a token's experts, in ascending order of ids.  grid (T, n / BIAS_THREADS); 4 k n
+ * of the biases, from L2, + 8 n a token */
+GPU_KERNEL(BIAS_THREADS, moe_bias, moe_bias_args, const GLOBAL float *bias BUF(1),
+           const GLOBAL int32_t *ids BUF(2), const GLOBAL float *weights BUF(3),
+           GLOBAL float *out BUF(4))
+{
+    INDICES;
+    pdl_wait();
+    const int32_t c = (int32_t)(group.y * BIAS_THREADS + index), n = a.n, top_k = a.top_k;
+    if (c >= n)
+        return;
+    ids += (int64_t)group.x * a.id_stride;
+    weights += (int64_t)group.x * a.weight_stride;
+    out += (int64_t)group.x * a.out_stride + c;
+    float sum = *out;
+    for (int32_t j = 0, last = -1; j < top_k; j++) { /* the least id above the last one */
+        int32_t least = 0x7fffffff, at = 0;
+        for (int32_t i = 0; i < top_k; i++)
+            if (ids[i] > last && ids[i] < least) {
+                least = ids[i];
+                at = i;
+            }
+        last = least;
+        sum = fmaf(weights[at], bias[(int64_t)least * n + c], sum);
+    }
+    *out = sum;
 }
 
 #endif
