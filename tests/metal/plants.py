@@ -19,7 +19,7 @@ import tap  # noqa: E402
 TABLE = HERE / "plants.md"
 LIMIT = 900  # seconds: a kernel that hangs is caught, too
 OPS, BACKEND, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_moe_metal", "test_shaders.py"
-# name: (file below backends/metal, of backends/gpu as ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
+# name: (file below backends/metal, or ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
 PLANTS = {
     "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
     "a selector with its parts swapped": ("objc.h", '"setBytes:length:atIndex:"', '"setBytes:atIndex:length:"', BACKEND, None),
