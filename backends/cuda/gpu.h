@@ -73,7 +73,8 @@
  *   INDICES                         first in its body: group.x, .y and .z, the block; index, the thread's
  *                                   in its block; lane; warp
  *   GLOBAL, SHARED_MEM, PRIVATE     the memory that a pointer points into, the last one the thread's
- *   CONSTANT struct args &a         the arguments as a function takes them
+ *   CONSTANT struct args &a         the arguments as a function takes them; what a loop with stores uses
+ *                                   of them is read into a variable before it, or nvcc reads it again
  */
 #ifndef BACKENDS_CUDA_GPU_H
 #define BACKENDS_CUDA_GPU_H
