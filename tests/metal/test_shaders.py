@@ -38,7 +38,7 @@ def lint(text):
              "a sum in an order that is not specified", r"\bvirtual\b|\bnew\b|\bthrow\b": "C++ at run time"}
     found += [what for rule, what in rules.items() if re.search(rule, mine)]
     kernels = [(m[1], m[2], 0) for m in re.finditer(r"\bKERNEL (\w+)\((.*?)GRID\)", mine, flags=re.S)]
-    kernels += [(m[1], m[2], 1) for m in re.finditer(r"\bGPU_KERNEL\(\w+, (\w+)(.*?)\)\n\{", mine, flags=re.S)]
+    kernels += [(m[1], m[2], 1) for m in re.finditer(r"\bGPU_KERNEL\([^,;]+, (\w+)(.*?)\)\n\{", mine, flags=re.S)]
     for name, buffers, first in kernels:
         numbers = [int(n) for n in re.findall(r"BUF\((\d+)\)", buffers)]
         if numbers != list(range(first, first + len(numbers))):
