@@ -31,12 +31,8 @@ struct graph;
 struct draw_shape; /* common/draw.h */
 
 enum {
-    MOE_MAX_EXPERTS = 512,      /* E of a moe_layer */
-    MOE_MAX_TOP_K = 32,         /* k of a moe_layer */
     MOE_AT_ONCE = 1024,         /* tokens of moe_hidden and moe_down */
     MOE_SCALED_COLUMNS = 32768, /* hidden of a moe_layer with input_scale */
-    DELTA_MAX_TAPS = 16,        /* of a delta_layer */
-    STREAMS_MAX = 8,            /* n of predict_streams */
 };
 
 /* The order of sums.
@@ -216,15 +212,6 @@ struct attn_layer {
     struct input_rule round_latent;
 };
 
-enum { REL_REACH = 128, REL_COLS = 2 * REL_REACH + 1 };
-
-NUMBER_FN int32_t rel_at(int32_t distance)
-{
-    return REL_REACH + (distance < -REL_REACH  ? -REL_REACH
-                        : distance > REL_REACH ? REL_REACH
-                                               : distance);
-}
-
 static inline int32_t attn_d_value(const struct attn_layer *al)
 {
     return al->d_value ? al->d_value : al->d_head;
@@ -271,9 +258,6 @@ struct delta_state {
         conv; /* [slots, (taps - 1) C] f32: the channels of the last tokens, the oldest first */
     struct view rule; /* [slots, n_v d_k d_v] f32: of each head a matrix [d_k, d_v] */
 };
-
-/* GELU: the erf form; RELU2: the square of ReLU, see FEATURE_RELU2 */
-enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU, ACT_RELU2 };
 
 /* Constant facts of one mixture-of-experts feed-forward layer on this rank. */
 struct moe_layer {
@@ -334,7 +318,6 @@ struct logit_edit {
     int32_t id;
     float bias, mul, add;
 };
-enum { EDIT_WORDS = 4 }; /* of 4 bytes */
 
 /* This rank's share of the vocabulary: logit column c is token first_id + c.  The slices cut the
  * vocabulary as those of weight_src cut K; topk gives partial sums of each. */

@@ -7,12 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/limits.h"
 #include "common/dtype.h"
 
-enum {
-    N_SLICES = 8,         /* slices of every sum that ranks share: see struct weight_src */
-    SORTED_GROUPS = 4096, /* most groups of a row of INT4_SORTED and INT8_SORTED */
-};
+enum { SORTED_GROUPS = 4096 /* most groups of a row of INT4_SORTED and INT8_SORTED */ };
 
 /* How the rows of a matrix's input are rounded before the product: a group of neighbouring columns has a scale, and each
  * of its values becomes scale times the nearest number of the grid to value / scale, ties to even.  The scale is the

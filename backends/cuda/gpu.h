@@ -62,7 +62,20 @@
  *   int popcount(u), count_leading_zeros(u)
  *   pdl_wait()                      see LAUNCH_DEPENDENT: all kernels before have ended and their
  *                                   writes are seen.  From here on the next one may begin.  No-op
- *                                   below sm_90. */
+ *                                   below sm_90.
+ *
+ * Shared text: backends/gpu/ has kernels, and functions of kernels, that the Metal backend reads, too.
+ * Of the words above they use those that backends/metal/shaders/prelude.metal has, no double, no
+ * static and no reference but to a struct of arguments, and these:
+ *   GPU_KERNEL(max_threads, name, args, const GLOBAL float *x BUF(1), GLOBAL float *out BUF(2)...)
+ *                                   name##_kernel; Metal: name.  `struct args a` comes from the host
+ *                                   (gpu/args.h: members of 4 bytes); buffers are numbered from 1
+ *   INDICES                         first in its body: group.x, .y and .z, the block; index, the thread's
+ *                                   in its block; lane; warp
+ *   GLOBAL, SHARED_MEM, PRIVATE     the memory that a pointer points into, the last one the thread's
+ *   CONSTANT struct args &a         the arguments as a function takes them; what a loop with stores uses
+ *                                   of them is read into a variable before it, or nvcc reads it again
+ */
 #ifndef BACKENDS_CUDA_GPU_H
 #define BACKENDS_CUDA_GPU_H
 
@@ -73,6 +86,17 @@
 #include "backends/cuda/gpu_device.h"
 #endif
 #include "backends/cuda/cuda_backend.h"
+
+#define GPU_KERNEL(max_threads, name, args, ...)                                                   \
+    KERNEL(max_threads) name##_kernel(const __grid_constant__ struct args a, __VA_ARGS__)
+#define INDICES                                                                                    \
+    [[maybe_unused]] const auto group = blockIdx;                                                  \
+    [[maybe_unused]] const uint32_t index = threadIdx.x, lane = index % 32, warp = index / 32
+#define BUF(i)
+#define GLOBAL
+#define SHARED_MEM
+#define PRIVATE
+#define CONSTANT const
 
 #define LAUNCH(be, kernel, grid, block, dyn_smem, ...)                                             \
     cuda_launched(                                                                                 \
@@ -103,48 +127,19 @@ DEVICE int n_warps()
     return (int)(blockDim.x >> 5);
 }
 
-/* Every lane gets the same bits: pairs 16 lanes apart first, then 8, 4, 2, 1. */
-DEVICE float warp_sum(float v)
-{
-    UNROLL
-    for (int apart = 16; apart > 0; apart /= 2)
-        v += shfl_xor(v, apart);
-    return v;
-}
+#include "backends/gpu/reduce.h"
 
-/* NaN is never the greatest. */
-DEVICE float warp_max(float v)
-{
-    UNROLL
-    for (int apart = 16; apart > 0; apart /= 2) {
-        float o = shfl_xor(v, apart);
-        v = o > v ? o : v;
-    }
-    return v;
-}
-
-/* By all threads of a one-dimensional block; every thread gets the same bits.  The order is set by
- * the block's size: warp_sum of each warp, then warp_sum of these. */
+/* By all threads of a one-dimensional block, as those of reduce.h. */
 DEVICE float block_sum(float v)
 {
     SHARED(float, part, [32]);
-    v = warp_sum(v);
-    SYNC_THREADS(); /* the last use of part has been read */
-    if (lane_id() == 0)
-        part[warp_id()] = v;
-    SYNC_THREADS(); /* part is written */
-    return warp_sum(lane_id() < n_warps() ? part[lane_id()] : 0.0f);
+    return block_sum(v, part, (uint32_t)lane_id(), (uint32_t)warp_id(), (uint32_t)n_warps());
 }
 
 DEVICE float block_max(float v)
 {
     SHARED(float, part, [32]);
-    v = warp_max(v);
-    SYNC_THREADS(); /* as above */
-    if (lane_id() == 0)
-        part[warp_id()] = v;
-    SYNC_THREADS();
-    return warp_max(lane_id() < n_warps() ? part[lane_id()] : -INFINITY);
+    return block_max(v, part, (uint32_t)lane_id(), (uint32_t)warp_id(), (uint32_t)n_warps());
 }
 
 /* Element i of an array of F32, F16 or BF16. */

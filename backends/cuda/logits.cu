@@ -1,30 +1,14 @@
-/* Ops over rows of logits: edits, masks, the k greatest with the sums of vocabulary slices, draws. */
+/* Launches of the kernels of backends/gpu/logits.h; draws. */
 #include "backends/cuda/gpu.h"
 
+enum {
+    TOPK_CHUNK = 4096, /* columns: 32 KiB of keys */
+    LIST_MIN = 32,
+    LIST_MAX = 256, /* largest k */
+};
+#define TOPK_KEYS(name) DYN_SMEM(uint64_t, name)
+#include "backends/gpu/logits.h"
 #include "common/draw.h"
-
-enum { EDIT_THREADS = 128 };
-
-/* grid R, a block a row: one without edits has nothing to do.  20 bytes an edit, scattered: bound
- * by latency (a row has a few hundred) */
-KERNEL(EDIT_THREADS)
-edit_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *start,
-            int32_t start_stride, const int32_t *words)
-{
-    pdl_wait();
-    int32_t r = (int32_t)blockIdx.x, end = start[(int64_t)(r + 1) * start_stride];
-    for (int32_t i = start[(int64_t)r * start_stride] + (int32_t)threadIdx.x * EDIT_WORDS; i < end;
-         i += EDIT_THREADS * EDIT_WORDS) {
-        int64_t c = (int64_t)words[i] - first_id;
-        float bias = f32_of_bits((uint32_t)words[i + 1]);
-        float mul = f32_of_bits((uint32_t)words[i + 2]), add = f32_of_bits((uint32_t)words[i + 3]);
-        if (c < 0 || c >= n_cols)
-            continue;
-        float *l = logits + (int64_t)r * stride + c;
-        float m = *l + bias;
-        *l = (m > 0.0f ? m / mul : m * mul) + add;
-    }
-}
 
 extern "C" enum status cuda_edit_logits(struct backend *be, const struct vocab_part *part,
                                         struct view logits, struct view start, struct view words)
@@ -32,26 +16,9 @@ extern "C" enum status cuda_edit_logits(struct backend *be, const struct vocab_p
     assert(logits.cols == part->n_cols && start.rows == logits.rows + 1 && words.rows == 1);
     if (logits.rows == 0)
         return ST_OK;
-    return LAUNCH_DEPENDENT(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0,
-                            view_f32(logits), logits.stride, part->first_id, part->n_cols,
-                            view_i32(start), start.stride, view_i32(words));
-}
-
-enum { MASK_THREADS = 256 };
-
-/* grid (R, strips of columns); a bit of the mask a column, 4 bytes written for each token that the mask lacks: bound by
- * memory where it lacks most of them.  The mask comes by an upload, which pdl_wait does not cover, so the kernel is
- * launched behind it (LAUNCH) and waits for nothing. */
-KERNEL(MASK_THREADS)
-mask_kernel(float *logits, int32_t stride, int32_t first_id, int32_t n_cols, const int32_t *mask,
-            int32_t mask_stride)
-{
-    int32_t c = (int32_t)(blockIdx.y * MASK_THREADS + threadIdx.x), id = first_id + c;
-    if (c >= n_cols)
-        return;
-    uint32_t word = (uint32_t)mask[(int64_t)blockIdx.x * mask_stride + id / 32];
-    if (!(word >> (id % 32) & 1U))
-        logits[(int64_t)blockIdx.x * stride + c] = -INFINITY;
+    const struct edit_args a = {logits.stride, part->first_id, part->n_cols, start.stride};
+    return LAUNCH_DEPENDENT(be, edit_kernel, (unsigned)logits.rows, EDIT_THREADS, 0, a,
+                            view_i32(start), view_i32(words), view_f32(logits));
 }
 
 extern "C" enum status cuda_mask_logits(struct backend *be, const struct vocab_part *part,
@@ -61,248 +28,34 @@ extern "C" enum status cuda_mask_logits(struct backend *be, const struct vocab_p
     assert((part->first_id + part->n_cols + 31) / 32 <= mask.cols);
     if (logits.rows == 0 || logits.cols == 0)
         return ST_OK;
+    const struct mask_args a = {logits.stride, part->first_id, part->n_cols, mask.stride};
     dim3 grid((unsigned)logits.rows, (unsigned)blocks_for(logits.cols, MASK_THREADS));
-    return LAUNCH(be, mask_kernel, grid, MASK_THREADS, 0, view_f32(logits), logits.stride,
-                  part->first_id, part->n_cols, view_i32(mask), mask.stride);
+    return LAUNCH(be, mask_kernel, grid, MASK_THREADS, 0, a, view_i32(mask), view_f32(logits));
 }
 
-/* topk.  Each vocabulary slice is cut into chunks, from its first column on; a block handles one
- * chunk of one row, a second kernel joins a row's chunks.
- *
- * A logit and its column are one 64-bit key whose greatest comes first: the logit's bits in an
- * order that integers have (-0 as +0), then the column's complement.  Key 0 is no entry; NaN has
- * it. */
-enum {
-    TOPK_THREADS = 256,
-    CHUNK = 4096, /* columns */
-    PER_THREAD = CHUNK / TOPK_THREADS,
-    LIST_MIN = 32,
-    LIST_MAX = 256, /* largest k */
-};
-
-struct chunk_slices {
-    int32_t n, end[N_SLICES]; /* of vocab_part */
-};
-
-/* Of one row and chunk: max m, sum exp(l - m), sum exp((l - m) * inv_temp). */
-struct chunk_stat {
-    float max, cold, warm;
-};
-
-static int32_t n_chunks_of(const struct chunk_slices *s)
+static int32_t n_chunks_of(const struct vocab_part *part)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < s->n; i++)
-        n += (s->end[i] - (i > 0 ? s->end[i - 1] : 0) + CHUNK - 1) / CHUNK;
+    for (int32_t i = 0; i < part->n_slices; i++)
+        n += (part->slice_end[i] - (i > 0 ? part->slice_end[i - 1] : 0) + TOPK_CHUNK - 1) /
+             TOPK_CHUNK;
     return n;
 }
 
-/* Columns [from, to) of a chunk. */
-DEVICE void chunk_range(const struct chunk_slices *s, int chunk, int *from, int *to)
-{
-    int start = 0;
-    *from = *to = 0;
-    for (int i = 0; i < s->n; start = s->end[i++]) {
-        int n = (s->end[i] - start + CHUNK - 1) / CHUNK;
-        if (chunk < n) {
-            *from = start + chunk * CHUNK;
-            *to = *from + CHUNK < s->end[i] ? *from + CHUNK : s->end[i];
-            return;
-        }
-        chunk -= n;
-    }
-}
-
-DEVICE uint64_t key_of(float v, uint32_t col)
-{
-    uint32_t u = bits_of_f32(v + 0.0f);
-    u = u & 0x80000000U ? ~u : u | 0x80000000U;
-    return v == v ? (uint64_t)u << 32 | (0xffffffffU - col) : 0;
-}
-
-DEVICE void order_pair(uint64_t *a, uint64_t *b, bool descending)
-{
-    uint64_t x = *a, y = *b;
-    if ((x < y) == descending) {
-        *a = y;
-        *b = x;
-    }
-}
-
-/* Bitonic sort of every `size` neighbours of keys [CHUNK], greatest first. */
-DEVICE void sort_lists(uint64_t *keys, int size)
-{
-    for (int run = 2; run <= size; run *= 2)
-        for (int apart = run / 2; apart > 0; apart /= 2) {
-            for (int t = (int)threadIdx.x; t < CHUNK / 2; t += TOPK_THREADS) {
-                int i = 2 * t - (t & (apart - 1));
-                order_pair(&keys[i], &keys[i + apart], (i & (size - 1) & run) == 0);
-            }
-            SYNC_THREADS(); /* one step of the network is done */
-        }
-}
-
-/* n lists of `size` keys, a power of two, each sorted: the first becomes the greatest of all.  Of a
- * pair, the greater of a[i] and b[size - 1 - i] are the greatest `size`, as a bitonic sequence. */
-DEVICE void join_lists(uint64_t *keys, int n, int size)
-{
-    for (int apart = 1; apart < n; apart *= 2) {
-        int pairs = n / 2 / apart;
-        for (int t = (int)threadIdx.x; t < pairs * size; t += TOPK_THREADS) {
-            uint64_t *a = keys + t / size * 2 * apart * size, *b = a + apart * size;
-            int i = t % size;
-            if (b[size - 1 - i] > a[i])
-                a[i] = b[size - 1 - i];
-        }
-        SYNC_THREADS(); /* the greater halves are in place */
-        for (int half = size / 2; half > 0; half /= 2) {
-            for (int t = (int)threadIdx.x; t < pairs * size / 2; t += TOPK_THREADS) {
-                uint64_t *a = keys + t / (size / 2) * 2 * apart * size;
-                int u = t % (size / 2), i = 2 * u - (u & (half - 1));
-                order_pair(&a[i], &a[i + half], true);
-            }
-            SYNC_THREADS(); /* one step of the network is done */
-        }
-    }
-}
-
-/* grid (R, chunks), 32 KiB of shared memory; 4 V bytes a row read once.  Bound by the networks
- * (about 60 steps with a barrier each), not by memory: chunks run side by side.  A sum is in chains
- * of a thread's 16 columns (256 apart), then block_sum. */
-KERNEL(TOPK_THREADS)
-topk_chunk_kernel(const float *logits, int32_t stride, struct chunk_slices slices,
-                  const float *inv_temp, int32_t temp_stride, int list, uint64_t *keys_out,
-                  struct chunk_stat *stat_out)
-{
-    pdl_wait();
-    DYN_SMEM(uint64_t, keys);
-    int64_t at = (int64_t)blockIdx.x * gridDim.y + blockIdx.y;
-    const float *row = logits + (int64_t)blockIdx.x * stride;
-    float t = inv_temp[(int64_t)blockIdx.x * temp_stride];
-    int from, to;
-    if (t < 0.0f)
-        return; /* nobody wants the row */
-    chunk_range(&slices, (int)blockIdx.y, &from, &to);
-    float v[PER_THREAD], most = -INFINITY;
-    UNROLL
-    for (int j = 0; j < PER_THREAD; j++) {
-        int i = (int)threadIdx.x + j * TOPK_THREADS, col = from + i;
-        v[j] = col < to ? row[col] : -INFINITY;
-        keys[i] = col < to ? key_of(v[j], (uint32_t)col) : 0;
-        most = v[j] > most ? v[j] : most;
-    }
-    most = block_max(most);
-    float base = most == -INFINITY ? 0.0f : most, cold = 0.0f, warm = 0.0f;
-    UNROLL
-    for (int j = 0; j < PER_THREAD; j++)
-        if (v[j] != -INFINITY) {
-            cold += exact_exp(v[j] - base);
-            warm += exact_exp((v[j] - base) * t);
-        }
-    cold = block_sum(cold);
-    warm = block_sum(warm);
-    if (threadIdx.x == 0)
-        stat_out[at] = {most, cold, warm};
-    if (list == 0)
-        return;
-    SYNC_THREADS(); /* keys are written */
-    sort_lists(keys, list);
-    join_lists(keys, CHUNK / list, list);
-    for (int i = (int)threadIdx.x; i < list; i += TOPK_THREADS)
-        keys_out[at * list + i] = keys[i];
-}
-
-/* Chunks are joined in ascending order.  A chunk without a number adds its 0, or its NaN. */
-DEVICE void join_stats(const struct chunk_slices *slices, int slice, const struct chunk_stat *stat,
-                       float *out)
-{
-    int start = 0, first = 0, n = 0;
-    for (int i = 0; i <= slice; start = slices->end[i++]) {
-        first += n;
-        n = (slices->end[i] - start + CHUNK - 1) / CHUNK;
-    }
-    struct chunk_stat all = {-INFINITY, 0.0f, 0.0f};
-    for (int i = first; i < first + n; i++)
-        all.max = stat[i].max > all.max ? stat[i].max : all.max;
-    for (int i = first; i < first + n && all.max > -INFINITY; i++) {
-        float d = stat[i].max == all.max ? 0.0f : stat[i].max - all.max;
-        all.cold = fmaf(stat[i].cold, exact_exp(d), all.cold);
-        all.warm = fmaf(stat[i].warm, exact_exp(d * out[2]), all.warm);
-    }
-    out[0] = all.max;
-    out[1] = all.cold;
-    out[2] = all.warm;
-}
-
-/* grid R, 32 KiB of shared memory; reads the chunks' lists and sums */
-KERNEL(TOPK_THREADS)
-topk_join_kernel(const float *logits, int32_t stride, struct chunk_slices slices, int n_chunks,
-                 int32_t first_id, const float *inv_temp, int32_t temp_stride, int list,
-                 const uint64_t *keys_in, const struct chunk_stat *stat_in, int k, float *val,
-                 int32_t val_stride, int32_t *id, int32_t id_stride, float *stat,
-                 int32_t stat_stride)
-{
-    pdl_wait();
-    DYN_SMEM(uint64_t, keys);
-    int64_t r = blockIdx.x;
-    float t = inv_temp[r * temp_stride];
-    if (t < 0.0f)
-        return; /* as above */
-    keys_in += r * n_chunks * list;
-    if ((int)threadIdx.x < slices.n) {
-        float s[3] = {0.0f, 0.0f, t};
-        join_stats(&slices, (int)threadIdx.x, stat_in + r * n_chunks, s);
-        for (int i = 0; i < 3; i++)
-            stat[r * stat_stride + 3 * (int)threadIdx.x + i] = s[i];
-    }
-    if (list == 0)
-        return;
-    /* The first list stays, behind it as many as there is room for. */
-    for (int i = (int)threadIdx.x; i < list; i += TOPK_THREADS)
-        keys[i] = n_chunks > 0 ? keys_in[i] : 0;
-    for (int done = 1; done < n_chunks;) {
-        int n = n_chunks - done, room = CHUNK / list - 1, lists = 2;
-        n = n < room ? n : room;
-        while (lists < n + 1)
-            lists *= 2;
-        for (int i = (int)threadIdx.x; i < (lists - 1) * list; i += TOPK_THREADS)
-            keys[list + i] = i < n * list ? keys_in[(int64_t)done * list + i] : 0;
-        SYNC_THREADS(); /* the lists are there */
-        join_lists(keys, lists, list);
-        done += n;
-    }
-    SYNC_THREADS(); /* the result is there, when one list is all */
-    for (int i = (int)threadIdx.x; i < k; i += TOPK_THREADS) {
-        uint32_t col = 0xffffffffU - (uint32_t)keys[i];
-        bool any = keys[i] != 0;
-        val[r * val_stride + i] = any ? logits[r * stride + col] : -INFINITY;
-        id[r * id_stride + i] = any ? first_id + (int32_t)col : -1;
-    }
-}
-
-static struct view rows_of(struct view v, int32_t first, int32_t n)
-{
-    v.off += (size_t)first * (size_t)v.stride * dtype_size(v.dtype);
-    v.rows = n;
-    return v;
-}
-
-static enum status topk_rows(struct backend *be, const struct chunk_slices *slices, int n_chunks,
-                             int list, int32_t first_id, struct view logits, struct view inv_temp,
-                             struct view val, struct view id, struct view stat)
+static enum status topk_rows(struct backend *be, const struct topk_args *a, struct view logits,
+                             struct view inv_temp, struct view val, struct view id,
+                             struct view stat)
 {
     unsigned rows = (unsigned)logits.rows;
-    size_t n = (size_t)logits.rows * (size_t)n_chunks, smem = CHUNK * sizeof(uint64_t);
+    size_t n = (size_t)logits.rows * (size_t)a->n_chunks, smem = TOPK_CHUNK * sizeof(uint64_t);
     uint64_t *keys = (uint64_t *)be->scratch->data;
-    struct chunk_stat *stats = (struct chunk_stat *)(keys + n * (size_t)list);
-    if (n_chunks > 0)
-        TRY(LAUNCH_DEPENDENT(be, topk_chunk_kernel, dim3(rows, (unsigned)n_chunks), TOPK_THREADS,
-                             smem, view_f32(logits), logits.stride, *slices, view_f32(inv_temp),
-                             inv_temp.stride, list, keys, stats));
-    return LAUNCH_DEPENDENT(be, topk_join_kernel, rows, TOPK_THREADS, smem, view_f32(logits),
-                            logits.stride, *slices, n_chunks, first_id, view_f32(inv_temp),
-                            inv_temp.stride, list, keys, stats, val.cols, view_f32(val), val.stride,
-                            view_i32(id), id.stride, view_f32(stat), stat.stride);
+    float *stats = (float *)(keys + n * (size_t)a->list);
+    if (a->n_chunks > 0)
+        TRY(LAUNCH_DEPENDENT(be, topk_chunk_kernel, dim3(rows, (unsigned)a->n_chunks), TOPK_THREADS,
+                             smem, *a, view_f32(logits), view_f32(inv_temp), keys, stats));
+    return LAUNCH_DEPENDENT(be, topk_join_kernel, rows, TOPK_THREADS, smem, *a, view_f32(logits),
+                            view_f32(inv_temp), keys, stats, view_f32(val), view_i32(id),
+                            view_f32(stat));
 }
 
 extern "C" enum status cuda_topk(struct backend *be, const struct vocab_part *part,
@@ -315,22 +68,29 @@ extern "C" enum status cuda_topk(struct backend *be, const struct vocab_part *pa
     if (val.cols > LIST_MAX)
         FAIL(ST_UNSUPPORTED, "topk of %d, the CUDA backend takes up to %d", val.cols,
              (int)LIST_MAX);
-    struct chunk_slices slices = {};
-    slices.n = part->n_slices;
-    memcpy(slices.end, part->slice_end, sizeof slices.end);
-    int n_chunks = n_chunks_of(&slices), list = val.cols > 0 ? LIST_MIN : 0;
-    while (list < val.cols)
-        list *= 2;
-    size_t row_bytes = (size_t)(n_chunks > 0 ? n_chunks : 1) *
-                       ((size_t)list * sizeof(uint64_t) + sizeof(struct chunk_stat));
+    struct topk_args a = {logits.stride,
+                          inv_temp.stride,
+                          part->first_id,
+                          part->n_slices,
+                          {},
+                          n_chunks_of(part),
+                          val.cols > 0 ? LIST_MIN : 0,
+                          val.cols,
+                          val.stride,
+                          id.stride,
+                          stat.stride};
+    memcpy(a.slice_end, part->slice_end, sizeof a.slice_end);
+    while (a.list < val.cols)
+        a.list *= 2;
+    size_t row_bytes = (size_t)(a.n_chunks > 0 ? a.n_chunks : 1) *
+                       ((size_t)a.list * sizeof(uint64_t) + 3 * sizeof(float));
     size_t most = SCRATCH_BYTES / row_bytes;
     if (most == 0)
         FAIL(ST_UNSUPPORTED, "topk of %d columns", logits.cols);
     for (int32_t r = 0, n; r < logits.rows; r += n) {
         n = (size_t)(logits.rows - r) < most ? logits.rows - r : (int32_t)most;
-        TRY(topk_rows(be, &slices, n_chunks, list, part->first_id, rows_of(logits, r, n),
-                      rows_of(inv_temp, r, n), rows_of(val, r, n), rows_of(id, r, n),
-                      rows_of(stat, r, n)));
+        TRY(topk_rows(be, &a, view_rows(logits, r, n), view_rows(inv_temp, r, n),
+                      view_rows(val, r, n), view_rows(id, r, n), view_rows(stat, r, n)));
     }
     return ST_OK;
 }
@@ -477,24 +237,13 @@ extern "C" enum status cuda_sample(struct backend *be, const struct draw_shape *
                             view_i32(top), view_i32(row), row.stride, view_i32(id), id.stride);
 }
 
-/* grid T / 128; 12 T bytes */
-KERNEL(EDIT_THREADS)
-take_tokens_kernel(int32_t *token, int32_t token_stride, const int32_t *from, int32_t from_stride,
-                   const int32_t *last, int32_t last_stride, int32_t n)
-{
-    pdl_wait();
-    int64_t t = (int64_t)blockIdx.x * EDIT_THREADS + threadIdx.x;
-    if (t < n && from[t * from_stride] >= 0)
-        token[t * token_stride] = last[(int64_t)from[t * from_stride] * last_stride];
-}
-
 extern "C" enum status cuda_take_tokens(struct backend *be, struct view token, struct view from,
                                         struct view last)
 {
     assert(token.rows == from.rows);
     if (token.rows == 0)
         return ST_OK;
+    const struct take_args a = {token.rows, token.stride, from.stride, last.stride};
     return LAUNCH_DEPENDENT(be, take_tokens_kernel, (unsigned)blocks_for(token.rows, EDIT_THREADS),
-                            EDIT_THREADS, 0, view_i32(token), token.stride, view_i32(from),
-                            from.stride, view_i32(last), last.stride, token.rows);
+                            EDIT_THREADS, 0, a, view_i32(from), view_i32(last), view_i32(token));
 }

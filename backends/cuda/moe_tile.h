@@ -2,8 +2,9 @@
 #ifndef BACKENDS_CUDA_MOE_TILE_H
 #define BACKENDS_CUDA_MOE_TILE_H
 
-#include "backends/cuda/activated.h"
+#include "backends/cuda/gpu.h"
 #include "backends/cuda/moe_kernels.h"
+#include "backends/gpu/activated.h"
 
 /* Rows row0 .. row0 + n_rows - 1, which are one expert's, and the i-th group of its columns. */
 struct expert_tile {

@@ -1,6 +1,7 @@
 /* qkv_to_cache: per-head norm, RoPE, the cache's type, in one kernel. */
 #include "backends/cuda/attention.h"
 #include "backends/cuda/inputs.h"
+#include "backends/gpu/heads.h"
 
 enum { QKV_WARPS = 4, LATENT_MAX = 576 /* largest row of a latent cache */ };
 
@@ -21,43 +22,16 @@ struct qkv_args {
     const int32_t *pos, *slot;
 };
 
-/* x [d] of a warp's shared memory = rms norm of x; w NULL: without weights. */
+/* heads.h's, by the warp that is the caller. */
 DEVICE void norm_head(float *x, const float *w, float eps, int d)
 {
-    float sum = 0.0f;
-    for (int i = lane_id(); i < d; i += 32)
-        sum = fmaf(x[i], x[i], sum);
-    float r = 1.0f / sqrtf(warp_sum(sum) / (float)d + eps);
-    for (int i = lane_id(); i < d; i += 32)
-        x[i] = w ? x[i] * r * w[i] : x[i] * r;
-    sync_warp(); /* rotation reads other lanes' elements */
+    norm_head(x, w, w != nullptr, eps, d, (uint32_t)lane_id());
 }
 
 DEVICE void rotate_head(const qkv_args &a, int t, float *x)
 {
-    int half = a.rot_dim / 2, step = a.interleaved ? 2 : 1, apart = a.interleaved ? 1 : half;
-    size_t row = (size_t)a.pos[t] * (size_t)half;
-    for (int i = lane_id(); i < half; i += 32) {
-        float p = x[i * step], s = x[i * step + apart], co = a.cos[row + (size_t)i],
-              si = a.sin[row + (size_t)i];
-        x[i * step] = fmaf(p, co, -(s * si));
-        x[i * step + apart] = fmaf(p, si, s * co);
-    }
-    sync_warp(); /* stores read other lanes' elements */
-}
-
-/* Nearest integer, ties to even, cut to [-127, 127]. */
-DEVICE int8_t i8_nearest(float x)
-{
-    const float magic = 0x1.8p23f;
-    x = x > 127.0f ? 127.0f : x;
-    x = x < -127.0f ? -127.0f : x;
-    return (int8_t)(uint8_t)(bits_of_f32(x + magic) & 0xffU);
-}
-
-DEVICE float magnitude(float x)
-{
-    return x < 0.0f ? -x : x;
+    const int64_t row = (int64_t)a.pos[t] * (a.rot_dim / 2);
+    rotate_head(x, a.cos + row, a.sin + row, a.rot_dim, a.interleaved, (uint32_t)lane_id());
 }
 
 /* Is x finite in a cache of that type? */
@@ -78,40 +52,9 @@ DEVICE bool head_fits(enum dtype kv_type, const float *x, int d)
     return warp_ballot(!fit) == 0;
 }
 
-/* x [d] to one head of a cache row; an 8-bit entry gets the scale |x|max / the type's greatest
- * value, or NaN where x begins with that. */
-DEVICE void store_head(const qkv_args &a, const float *x, void *cache, float *scale, size_t head)
+DEVICE void store_head(const qkv_args &a, const float *x, void *cache, float *scale, int64_t head)
 {
-    size_t at = head * (size_t)a.d;
-    float inv = 0.0f, top = a.kv_type == DT_I8 ? 127.0f : 448.0f;
-    if (a.kv_type == DT_I8 || a.kv_type == DT_E4M3) {
-        float most = 0.0f;
-        for (int i = lane_id(); i < a.d; i += 32)
-            most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
-        most = warp_max(most);
-        bool small = most < 0x1p-100f, broken = x[0] != x[0];
-        inv = small ? 0.0f : top / most;
-        if (lane_id() == 0)
-            scale[head] = broken ? NAN : small ? 0.0f : most / top;
-    }
-    for (int i = lane_id(); i < a.d; i += 32)
-        switch (a.kv_type) {
-        case DT_F16:
-            ((uint16_t *)cache)[at + (size_t)i] = f16_of_f32(x[i]);
-            break;
-        case DT_BF16:
-            ((uint16_t *)cache)[at + (size_t)i] = bf16_of_f32(x[i]);
-            break;
-        case DT_I8:
-            ((int8_t *)cache)[at + (size_t)i] = i8_nearest(x[i] * inv);
-            break;
-        case DT_E4M3:
-            ((uint8_t *)cache)[at + (size_t)i] = e4m3_of_f32(x[i] * inv);
-            break;
-        default:
-            ((float *)cache)[at + (size_t)i] = x[i];
-            break;
-        }
+    store_head(x, (uint8_t *)cache, scale, head, a.kv_type, a.d, (uint32_t)lane_id());
 }
 
 /* Grid (tokens, heads / QKV_WARPS), a warp per head.  Bound: one launch; reads and writes of the
@@ -123,7 +66,7 @@ KERNEL(QKV_WARPS * 32) qkv_kernel(qkv_args a)
     int t = (int)blockIdx.x, h = (int)blockIdx.y * QKV_WARPS + warp_id(), d = a.d;
     if (h >= a.n_q + (a.q_alone ? 0 : 2 * a.n_kv))
         return; /* the whole warp; there is no barrier of the block */
-    size_t slot = (size_t)a.slot[t] * (size_t)a.n_kv;
+    const int64_t slot = (int64_t)a.slot[t] * a.n_kv;
     float *x = heads[warp_id()];
     bool is_k = h >= a.n_q && h < a.n_q + a.n_kv, is_v = h >= a.n_q + a.n_kv;
     const int column = is_v && a.v_is_k ? h - a.n_kv : h;
@@ -151,9 +94,9 @@ KERNEL(QKV_WARPS * 32) qkv_kernel(qkv_args a)
             x[i] = NAN;
     sync_warp(); /* stores read other lanes' elements */
     if (is_v)
-        store_head(a, x, a.v, a.v_scale, slot + (size_t)(h - a.n_q - a.n_kv));
+        store_head(a, x, a.v, a.v_scale, slot + h - a.n_q - a.n_kv);
     else if (is_k)
-        store_head(a, x, a.k, a.k_scale, slot + (size_t)(h - a.n_q));
+        store_head(a, x, a.k, a.k_scale, slot + h - a.n_q);
     else
         for (int i = lane_id(); i < d; i += 32)
             a.q[(size_t)t * (size_t)a.q_stride + (size_t)h * (size_t)d + (size_t)i] =
@@ -227,7 +170,7 @@ latent_kernel(qkv_args a, struct rounding rule, const float *q_heads, int32_t he
         if (rule.grid != GRID_NONE)
             round_by_warp(rule, x, latent);
         rotate_head(a, t, x + latent);
-        store_head(a, x, a.k, a.k_scale, (size_t)a.slot[t]);
+        store_head(a, x, a.k, a.k_scale, a.slot[t]);
         return;
     }
     const float *from =

@@ -1,7 +1,8 @@
 /* Ops over rows.  All are bound by memory: the comments give a row's bytes, read + written.  Rows
  * are on grid.x (grid.y ends at 65,535).  Threads handle elements in fours, one 16-byte access each
  * where both rows are aligned; whether they are changes no bit. */
-#include "backends/cuda/activated.h"
+#include "backends/cuda/gpu.h"
+#include "backends/gpu/activated.h"
 
 enum {
     STRIP_THREADS = 256,
@@ -211,7 +212,7 @@ extern "C" enum status cuda_layer_norm(struct backend *be, struct view x, const 
 
 template <enum act ACT> DEVICE float4 activated_4(float4 v)
 {
-    return {activated<ACT>(v.x), activated<ACT>(v.y), activated<ACT>(v.z), activated<ACT>(v.w)};
+    return {activated(ACT, v.x), activated(ACT, v.y), activated(ACT, v.z), activated(ACT, v.w)};
 }
 
 /* grid (T, F / 1024); 8 F + 4 F */

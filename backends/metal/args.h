@@ -1,8 +1,10 @@
-/* What the host gives the kernels: the names of the kernels, an argument struct for each (buffer 0)
- * and the sizes of threadgroups.  Part of the shader text: C and the Metal Shading Language, members
+/* What the host gives the kernels: the names of the kernels, an argument struct (buffer 0) for each that
+ * is not of backends/gpu/ and the sizes of threadgroups.  Part of the shader text: C and the Metal Shading Language, members
  * of 4 bytes only, so that both lay them out alike.  Strides are in elements. */
 #ifndef BACKENDS_METAL_ARGS_H
 #define BACKENDS_METAL_ARGS_H
+
+#include "backends/gpu/args.h"
 
 /* F(a, b, name, type): each type of weights, as kernels and enum metal_type name it. */
 #define METAL_EACH_TYPE(F, a, b)                                                                   \
@@ -85,8 +87,8 @@
     X(attention_bf16)                                                                              \
     X(attention_i8)                                                                                \
     X(attention_e4m3)                                                                              \
-    X(edit_logits)                                                                                 \
-    X(mask_logits)                                                                                 \
+    X(edit)                                                                                        \
+    X(mask)                                                                                        \
     X(topk_chunk)                                                                                  \
     X(topk_join)                                                                                   \
     X(take_tokens)
@@ -101,17 +103,11 @@ enum {
     METAL_MATRIX_ROWS = 16,    /* the same of matrix and matrix_one: rows of w, */
     METAL_MATRIX_TOKENS = 32,  /* of matrix: rows of x, */
     METAL_MATRIX_ONE = 8,      /* and of matrix_one */
-    METAL_TOPK_THREADS = 256,  /* of a group of topk_chunk and topk_join */
-    METAL_CHUNK = 2048,        /* columns of a chunk of topk: 16 KiB of keys */
-    METAL_HEAD_SIMDS = 8,      /* of a group of an op over heads: a head each */
+    TOPK_CHUNK = 2048,         /* columns of a chunk of topk: 16 KiB of keys */
     METAL_DELTA_THREADS = 128, /* of a group of delta_conv and delta_rule: columns */
     METAL_MAX_HEAD = 512,      /* largest d_head, and d_value of latent attention */
     METAL_MAX_LATENT = 576,    /* largest d_head of latent attention */
-    METAL_REL_REACH = 128,     /* REL_REACH of backend.h */
-    METAL_MAX_STREAMS = 8,     /* STREAMS_MAX of backend.h */
-    METAL_MAX_TAPS = 16,       /* DELTA_MAX_TAPS of backend.h */
-    METAL_MAX_SLICES = 8,      /* N_SLICES of backend.h */
-    METAL_MAX_EXPERTS = 512,   /* MOE_MAX_EXPERTS of backend.h */
+    METAL_MAX_SLICES = N_SLICES,
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
     METAL_INPUT_SIMDS = 8,     /* of a group of input_peaks and round_input */
 };
@@ -124,8 +120,6 @@ enum metal_type {
         N_METAL_WEIGHT_TYPES,
     METAL_I8 = N_METAL_WEIGHT_TYPES
 };
-
-enum metal_act { METAL_SILU, METAL_GELU, METAL_GELU_TANH, METAL_RELU, METAL_RELU2 };
 
 /* copy_bytes, zero_bytes: n_bytes of each row; steps in bytes. */
 struct metal_move_args {
@@ -196,7 +190,7 @@ struct metal_experts_args {
 /* Between gate and up, beside each other in a row of mid, and down. */
 struct metal_act_args {
     int32_t ffn, mid_stride, top_k, id_stride, weight_stride;
-    int32_t act; /* enum metal_act */
+    int32_t act; /* enum act */
     int32_t up_alone, has_bias, weigh_input;
     float glu_limit, glu_alpha; /* glu_limit 0: act */
 };
@@ -204,17 +198,6 @@ struct metal_act_args {
 struct metal_sum_args {
     int32_t n, n_slices, top_k, weight_stride, out_stride;
     int32_t weighs; /* else every weight is 1 */
-};
-
-struct metal_moe_bias_args {
-    int32_t n, top_k, id_stride, weight_stride, out_stride;
-};
-
-struct metal_route_args {
-    int32_t n_experts, top_k, logit_stride, id_stride, weight_stride;
-    int32_t renormalise, sigmoid, has_bias, has_expert_scale;
-    int32_t n_groups, top_groups; /* n_groups 1: none */
-    float scale;
 };
 
 struct metal_norm_args {
@@ -226,40 +209,8 @@ struct metal_norm_args {
 /* Ops on elements of [T, n]. */
 struct metal_rows_args {
     int32_t n, out_stride, in_stride, index_stride;
-    int32_t act;  /* enum metal_act */
-    int32_t wide; /* sigmoid_mul: a gate for each element, else one for each row */
+    int32_t act;  /* enum act */
     float factor; /* scale, add; soft_cap: the cap */
-};
-
-/* n heads of d of each row; other_stride: of the squares or the gates. */
-struct metal_heads_args {
-    int32_t n, d, x_stride, other_stride;
-    int32_t group, first; /* wide_norm */
-    float eps;
-};
-
-/* n streams of d of each row; i: the active one. */
-struct metal_streams_args {
-    int32_t n, d, i, x_stride, coef_stride, active_stride;
-    int32_t has_weight;
-};
-
-struct metal_match_args {
-    int32_t d, x_stride, like_stride;
-};
-
-struct metal_known_args {
-    int32_t n_tokens, n, id_stride, out_stride;
-};
-
-struct metal_stats_args {
-    int32_t x_stride, out_stride;
-    int32_t slice_end[METAL_MAX_SLICES];
-};
-
-struct metal_cut_args {
-    int32_t n, n_slices, x_stride, stats_stride;
-    float factor;
 };
 
 struct metal_delta_args {
@@ -287,7 +238,7 @@ struct metal_inputs_args {
 struct metal_qkv_args {
     int32_t n_q, n_kv, d, rot_dim;
     int32_t qkv_stride, q_stride;
-    int32_t kv_type; /* enum metal_type */
+    int32_t kv_type; /* enum dtype */
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
     int32_t qk_unit, v_norm, v_is_k;
     int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */
@@ -301,25 +252,6 @@ struct metal_attention_args {
     int32_t k_row, v_row; /* elements of a row of each cache */
     int32_t full, has_sinks, has_rel_bias;
     float scale, cap;
-};
-
-struct metal_edit_args {
-    int32_t stride, first_id, n_cols, start_stride;
-};
-
-struct metal_mask_args {
-    int32_t stride, first_id, n_cols, mask_stride;
-};
-
-struct metal_topk_args {
-    int32_t stride, temp_stride, first_id;
-    int32_t n_slices, slice_end[METAL_MAX_SLICES];
-    int32_t n_chunks, list, k;
-    int32_t val_stride, id_stride, stat_stride;
-};
-
-struct metal_take_args {
-    int32_t n, token_stride, from_stride, last_stride;
 };
 
 #endif

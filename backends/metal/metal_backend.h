@@ -284,8 +284,6 @@ enum status metal_moe_bias(struct backend *be, const struct moe_layer *ml, struc
                            struct view weights, struct view out);
 
 /* ops_rows.c */
-/* The activation as kernels name it: enum metal_act. */
-int32_t metal_act_of(enum act act);
 enum status metal_add_rms_norm(struct backend *be, struct view resid, struct view x,
                                const struct weight *x_bias, const struct weight *w, float eps,
                                struct view out);

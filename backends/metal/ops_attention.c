@@ -35,7 +35,7 @@ static struct metal_qkv_args qkv_args(const struct attn_layer *al, struct kv_lay
                                    .rot_dim = al->rot_dim,
                                    .qkv_stride = from.stride,
                                    .q_stride = q.stride,
-                                   .kv_type = (int32_t)kv_type(kv.k.dtype),
+                                   .kv_type = (int32_t)kv.k.dtype,
                                    .interleaved = al->rope_interleaved,
                                    .has_q_norm = al->q_norm != NULL,
                                    .has_k_norm = al->k_norm != NULL,
@@ -115,7 +115,6 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-static_assert((int)METAL_REL_REACH == (int)REL_REACH, "distances of the kernel and of the table");
 
 static enum metal_kernel attention_kernel(enum metal_type t)
 {

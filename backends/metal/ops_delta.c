@@ -22,9 +22,8 @@ static enum status unit_heads(struct backend *be, const struct delta_layer *dl, 
 {
     const struct metal_bound bound[] = {bound_f32(qkv)};
     const struct metal_delta_args args = args_of(dl, qkv);
-    struct mtl_size groups = {(unsigned long)qkv.rows, groups_for(2 * dl->n_k, METAL_HEAD_SIMDS),
-                              1};
-    return METAL_DISPATCH(be, KERNEL_delta_unit, args, bound, groups, 32 * METAL_HEAD_SIMDS, 0);
+    struct mtl_size groups = {(unsigned long)qkv.rows, groups_for(2 * dl->n_k, GATES_HEADS), 1};
+    return METAL_DISPATCH(be, KERNEL_delta_unit, args, bound, groups, 32 * GATES_HEADS, 0);
 }
 
 enum status metal_delta_conv(struct backend *be, const struct delta_layer *dl,
@@ -47,11 +46,10 @@ enum status metal_delta_conv(struct backend *be, const struct delta_layer *dl,
     struct metal_delta_args args = args_of(dl, qkv);
     args.past_stride = s.conv.stride;
     struct mtl_size groups = {(unsigned long)st->n_seqs, groups_for(C, METAL_DELTA_THREADS), 1};
-    uint64_t work = (uint64_t)qkv.rows * (uint64_t)C * METAL_MAX_TAPS;
+    uint64_t work = (uint64_t)qkv.rows * (uint64_t)C * DELTA_MAX_TAPS;
     TRY(METAL_DISPATCH(be, KERNEL_delta_conv, args, bound, groups, METAL_DELTA_THREADS, work));
     return dl->skip || dl->n_k == 0 || dl->d_k == 0 ? ST_OK : unit_heads(be, dl, qkv);
 }
-static_assert((int)METAL_MAX_TAPS == (int)DELTA_MAX_TAPS, "taps of a thread");
 
 enum status metal_delta_rule(struct backend *be, const struct delta_layer *dl,
                              const struct step_dev *st, struct view qkv, struct view ba,

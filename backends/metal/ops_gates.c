@@ -1,4 +1,4 @@
-/* Enqueueing of norms of heads, of residual streams and of gates that are cut: shaders/gates.metal. */
+/* Enqueueing of the kernels of backends/gpu/gates.h. */
 #include "backends/metal/metal_backend.h"
 
 static bool nothing(struct view v)
@@ -6,14 +6,39 @@ static bool nothing(struct view v)
     return v.rows == 0 || v.cols == 0;
 }
 
-static struct mtl_size strips(int32_t rows, int32_t cols)
+static struct mtl_size columns(int32_t rows, int32_t cols)
 {
-    return (struct mtl_size){(unsigned long)rows, groups_for(cols, METAL_STRIP), 1};
+    return (struct mtl_size){(unsigned long)rows, groups_for(cols, GATES_THREADS), 1};
 }
 
 static struct mtl_size heads(int32_t rows, int32_t n)
 {
-    return (struct mtl_size){(unsigned long)rows, groups_for(n, METAL_HEAD_SIMDS), 1};
+    return (struct mtl_size){(unsigned long)rows, groups_for(n, GATES_HEADS), 1};
+}
+
+#define DISPATCH_GATES(kernel, args, bound, groups)                                                \
+    METAL_DISPATCH(be, kernel, args, bound, groups, GATES_THREADS, 0)
+
+enum status metal_sigmoid_mul(struct backend *be, struct view x, struct view gate)
+{
+    assert(x.rows == gate.rows && (gate.cols == 1 || gate.cols == x.cols));
+    if (nothing(x))
+        return ST_OK;
+    const struct metal_bound bound[] = {bound_f32(gate), bound_f32(x)};
+    const struct sigmoid_mul_args args = {
+        .n = x.cols, .x_stride = x.stride, .gate_stride = gate.stride, .wide = gate.cols == x.cols};
+    return DISPATCH_GATES(KERNEL_sigmoid_mul, args, bound, columns(x.rows, x.cols));
+}
+
+enum status metal_add_bias(struct backend *be, struct view x, const struct weight *b)
+{
+    assert(b->k == x.cols);
+    if (nothing(x))
+        return ST_OK;
+    struct metal_bound to = bound_f32(x);
+    const struct metal_bound bound[] = {bound_vector(b, to), to};
+    const struct add_bias_args args = {.n = x.cols, .x_stride = x.stride};
+    return DISPATCH_GATES(KERNEL_add_bias, args, bound, columns(x.rows, x.cols));
 }
 
 enum status metal_head_squares(struct backend *be, struct view x, struct view out)
@@ -22,10 +47,9 @@ enum status metal_head_squares(struct backend *be, struct view x, struct view ou
     if (nothing(out))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(x), bound_f32(out)};
-    const struct metal_heads_args args = {
+    const struct heads_args args = {
         .n = out.cols, .d = x.cols / out.cols, .x_stride = x.stride, .other_stride = out.stride};
-    return METAL_DISPATCH(be, KERNEL_head_squares, args, bound, heads(x.rows, args.n),
-                          32 * METAL_HEAD_SIMDS, 0);
+    return DISPATCH_GATES(KERNEL_head_squares, args, bound, heads(x.rows, args.n));
 }
 
 enum status metal_wide_norm(struct backend *be, struct view x, struct view squares, int32_t d,
@@ -38,15 +62,14 @@ enum status metal_wide_norm(struct backend *be, struct view x, struct view squar
         return ST_OK;
     struct metal_bound to = bound_f32(x);
     const struct metal_bound bound[] = {bound_f32(squares), bound_vector(w, to), to};
-    const struct metal_heads_args args = {.n = x.cols / d,
-                                          .d = d,
-                                          .x_stride = x.stride,
-                                          .other_stride = squares.stride,
-                                          .group = group,
-                                          .first = first,
-                                          .eps = eps};
-    return METAL_DISPATCH(be, KERNEL_wide_norm, args, bound, heads(x.rows, args.n),
-                          32 * METAL_HEAD_SIMDS, 0);
+    const struct heads_args args = {.n = x.cols / d,
+                                    .d = d,
+                                    .x_stride = x.stride,
+                                    .other_stride = squares.stride,
+                                    .group = group,
+                                    .first = first,
+                                    .eps = eps};
+    return DISPATCH_GATES(KERNEL_wide_norm, args, bound, heads(x.rows, args.n));
 }
 
 enum status metal_gated_norm(struct backend *be, struct view x, const struct weight *w, float eps,
@@ -57,13 +80,12 @@ enum status metal_gated_norm(struct backend *be, struct view x, const struct wei
         return ST_OK;
     struct metal_bound to = bound_f32(x);
     const struct metal_bound bound[] = {bound_vector(w, to), bound_f32(gate), to};
-    const struct metal_heads_args args = {.n = x.cols / w->k,
-                                          .d = w->k,
-                                          .x_stride = x.stride,
-                                          .other_stride = gate.stride,
-                                          .eps = eps};
-    return METAL_DISPATCH(be, KERNEL_gated_norm, args, bound, heads(x.rows, args.n),
-                          32 * METAL_HEAD_SIMDS, 0);
+    const struct heads_args args = {.n = x.cols / w->k,
+                                    .d = w->k,
+                                    .x_stride = x.stride,
+                                    .other_stride = gate.stride,
+                                    .eps = eps};
+    return DISPATCH_GATES(KERNEL_gated_norm, args, bound, heads(x.rows, args.n));
 }
 
 enum status metal_predict_streams(struct backend *be, struct view x, struct view coef)
@@ -75,12 +97,10 @@ enum status metal_predict_streams(struct backend *be, struct view x, struct view
     if (nothing(x))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(coef), bound_f32(x)};
-    const struct metal_streams_args args = {
+    const struct streams_args args = {
         .n = n, .d = x.cols / n, .x_stride = x.stride, .coef_stride = coef.stride};
-    return METAL_DISPATCH(be, KERNEL_predict_streams, args, bound, strips(x.rows, args.d),
-                          METAL_STRIP, 0);
+    return DISPATCH_GATES(KERNEL_predict_streams, args, bound, columns(x.rows, args.d));
 }
-static_assert((int)METAL_MAX_STREAMS == (int)STREAMS_MAX, "streams of a thread");
 
 enum status metal_correct_streams(struct backend *be, struct view x, struct view coef, int32_t i,
                                   const struct weight *w, struct view active)
@@ -92,15 +112,14 @@ enum status metal_correct_streams(struct backend *be, struct view x, struct view
     struct metal_bound to = bound_f32(x);
     const struct metal_bound bound[] = {bound_f32(coef), bound_vector(w, to), to,
                                         bound_f32(active)};
-    const struct metal_streams_args args = {.n = coef.cols,
-                                            .d = active.cols,
-                                            .i = i,
-                                            .x_stride = x.stride,
-                                            .coef_stride = coef.stride,
-                                            .active_stride = active.stride,
-                                            .has_weight = w != NULL};
-    return METAL_DISPATCH(be, KERNEL_correct_streams, args, bound, strips(x.rows, args.d),
-                          METAL_STRIP, 0);
+    const struct streams_args args = {.n = coef.cols,
+                                      .d = active.cols,
+                                      .i = i,
+                                      .x_stride = x.stride,
+                                      .coef_stride = coef.stride,
+                                      .active_stride = active.stride,
+                                      .has_weight = w != NULL};
+    return DISPATCH_GATES(KERNEL_correct_streams, args, bound, columns(x.rows, args.d));
 }
 
 enum status metal_match_rms(struct backend *be, struct view x, struct view like)
@@ -109,10 +128,9 @@ enum status metal_match_rms(struct backend *be, struct view x, struct view like)
     if (nothing(x))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(like), bound_f32(x)};
-    const struct metal_match_args args = {
-        .d = x.cols, .x_stride = x.stride, .like_stride = like.stride};
-    return METAL_DISPATCH(be, KERNEL_match_rms, args, bound,
-                          ((struct mtl_size){(unsigned long)x.rows, 1, 1}), METAL_NORM_THREADS, 0);
+    const struct match_args args = {.d = x.cols, .x_stride = x.stride, .like_stride = like.stride};
+    return DISPATCH_GATES(KERNEL_match_rms, args, bound,
+                          ((struct mtl_size){(unsigned long)x.rows, 1, 1}));
 }
 
 enum status metal_known_ids(struct backend *be, struct view ids, int32_t n, struct view out)
@@ -121,11 +139,10 @@ enum status metal_known_ids(struct backend *be, struct view ids, int32_t n, stru
     if (nothing(out))
         return ST_OK;
     const struct metal_bound bound[] = {bound_i32(ids), bound_i32(out)};
-    const struct metal_known_args args = {
+    const struct known_args args = {
         .n_tokens = ids.rows, .n = n, .id_stride = ids.stride, .out_stride = out.stride};
-    return METAL_DISPATCH(be, KERNEL_known_ids, args, bound,
-                          ((struct mtl_size){groups_for(ids.rows, METAL_STRIP), 1, 1}), METAL_STRIP,
-                          0);
+    return DISPATCH_GATES(KERNEL_known_ids, args, bound,
+                          ((struct mtl_size){groups_for(ids.rows, GATES_THREADS), 1, 1}));
 }
 
 enum status metal_slice_stats(struct backend *be, struct view x, int32_t n_slices,
@@ -136,12 +153,11 @@ enum status metal_slice_stats(struct backend *be, struct view x, int32_t n_slice
     if (out.rows == 0)
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(x), bound_f32(out)};
-    struct metal_stats_args args = {.x_stride = x.stride, .out_stride = out.stride};
+    struct stats_args args = {.x_stride = x.stride, .out_stride = out.stride};
     for (int32_t s = 0; s < n_slices; s++)
         args.slice_end[s] = slice_end[s];
-    return METAL_DISPATCH(be, KERNEL_slice_stats, args, bound,
-                          ((struct mtl_size){(unsigned long)x.rows, (unsigned long)n_slices, 1}),
-                          METAL_NORM_THREADS, 0);
+    return DISPATCH_GATES(KERNEL_slice_stats, args, bound,
+                          ((struct mtl_size){(unsigned long)x.rows, (unsigned long)n_slices, 1}));
 }
 
 enum status metal_cut_gates(struct backend *be, struct view x, struct view stats, float factor)
@@ -150,11 +166,10 @@ enum status metal_cut_gates(struct backend *be, struct view x, struct view stats
     if (nothing(x))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(stats), bound_f32(x)};
-    const struct metal_cut_args args = {.n = x.cols,
-                                        .n_slices = stats.cols / 3,
-                                        .x_stride = x.stride,
-                                        .stats_stride = stats.stride,
-                                        .factor = factor};
-    return METAL_DISPATCH(be, KERNEL_cut_gates, args, bound, strips(x.rows, x.cols), METAL_STRIP,
-                          0);
+    const struct cut_args args = {.n = x.cols,
+                                  .n_slices = stats.cols / 3,
+                                  .x_stride = x.stride,
+                                  .stats_stride = stats.stride,
+                                  .factor = factor};
+    return DISPATCH_GATES(KERNEL_cut_gates, args, bound, columns(x.rows, x.cols));
 }

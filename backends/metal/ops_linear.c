@@ -83,7 +83,6 @@ static enum status product(struct backend *be, const struct weight *w, const str
                           32 * METAL_LINEAR_SIMDS,
                           (uint64_t)h->n * (uint64_t)p->rows * (uint64_t)w->k * (uint64_t)n);
 }
-static_assert((int)METAL_MAX_SLICES == (int)N_SLICES, "slices of the kernels and of weights");
 
 /* x, out: of the first head.  A dispatch of many rows is cut, so that command buffers can be; which rows go
  * together changes no bit. */

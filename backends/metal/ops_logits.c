@@ -1,4 +1,4 @@
-/* Enqueueing of ops over logits: shaders/logits.metal; draws, which need double precision, are done
+/* Enqueueing of the kernels of backends/gpu/logits.h; draws, which need double precision, are done
  * by the host. */
 #include <string.h>
 
@@ -12,12 +12,12 @@ enum status metal_edit_logits(struct backend *be, const struct vocab_part *part,
     if (logits.rows == 0)
         return ST_OK;
     const struct metal_bound bound[] = {bound_i32(start), bound_i32(words), bound_f32(logits)};
-    const struct metal_edit_args args = {.stride = logits.stride,
-                                         .first_id = part->first_id,
-                                         .n_cols = part->n_cols,
-                                         .start_stride = start.stride};
+    const struct edit_args args = {.stride = logits.stride,
+                                   .first_id = part->first_id,
+                                   .n_cols = part->n_cols,
+                                   .start_stride = start.stride};
     struct mtl_size groups = {(unsigned long)logits.rows, 1, 1};
-    return METAL_DISPATCH(be, KERNEL_edit_logits, args, bound, groups, METAL_STRIP, 0);
+    return METAL_DISPATCH(be, KERNEL_edit, args, bound, groups, EDIT_THREADS, 0);
 }
 
 enum status metal_mask_logits(struct backend *be, const struct vocab_part *part, struct view logits,
@@ -27,28 +27,21 @@ enum status metal_mask_logits(struct backend *be, const struct vocab_part *part,
     if (logits.rows == 0 || logits.cols == 0)
         return ST_OK;
     const struct metal_bound bound[] = {bound_i32(mask), bound_f32(logits)};
-    const struct metal_mask_args args = {.stride = logits.stride,
-                                         .first_id = part->first_id,
-                                         .n_cols = part->n_cols,
-                                         .mask_stride = mask.stride};
-    struct mtl_size groups = {(unsigned long)logits.rows, groups_for(logits.cols, METAL_STRIP), 1};
-    return METAL_DISPATCH(be, KERNEL_mask_logits, args, bound, groups, METAL_STRIP, 0);
+    const struct mask_args args = {.stride = logits.stride,
+                                   .first_id = part->first_id,
+                                   .n_cols = part->n_cols,
+                                   .mask_stride = mask.stride};
+    struct mtl_size groups = {(unsigned long)logits.rows, groups_for(logits.cols, MASK_THREADS), 1};
+    return METAL_DISPATCH(be, KERNEL_mask, args, bound, groups, MASK_THREADS, 0);
 }
 
 static int32_t n_chunks_of(const struct vocab_part *part)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < part->n_slices; i++)
-        n += (part->slice_end[i] - (i > 0 ? part->slice_end[i - 1] : 0) + METAL_CHUNK - 1) /
-             METAL_CHUNK;
+        n += (part->slice_end[i] - (i > 0 ? part->slice_end[i - 1] : 0) + TOPK_CHUNK - 1) /
+             TOPK_CHUNK;
     return n;
-}
-
-static struct view rows_of(struct view v, int32_t first, int32_t n)
-{
-    v.off += (size_t)first * view_row_step(v);
-    v.rows = n;
-    return v;
 }
 
 struct topk_views {
@@ -56,7 +49,7 @@ struct topk_views {
 };
 
 /* Rows whose lists fit the scratch memory. */
-static enum status topk_rows(struct backend *be, const struct metal_topk_args *args,
+static enum status topk_rows(struct backend *be, const struct topk_args *args,
                              const struct topk_views *v)
 {
     size_t lists = (size_t)v->logits.rows * (size_t)args->n_chunks * (size_t)args->list;
@@ -65,11 +58,11 @@ static enum status topk_rows(struct backend *be, const struct metal_topk_args *a
     struct mtl_size groups = {(unsigned long)v->logits.rows, (unsigned long)args->n_chunks, 1};
     const struct metal_bound chunk[] = {logits, temp, keys, stat};
     if (args->n_chunks > 0)
-        TRY(METAL_DISPATCH(be, KERNEL_topk_chunk, *args, chunk, groups, METAL_TOPK_THREADS, 0));
+        TRY(METAL_DISPATCH(be, KERNEL_topk_chunk, *args, chunk, groups, TOPK_THREADS, 0));
     const struct metal_bound join[] = {
         logits, temp, keys, stat, bound_f32(v->val), bound_i32(v->id), bound_f32(v->stat)};
     groups.height = 1;
-    return METAL_DISPATCH(be, KERNEL_topk_join, *args, join, groups, METAL_TOPK_THREADS, 0);
+    return METAL_DISPATCH(be, KERNEL_topk_join, *args, join, groups, TOPK_THREADS, 0);
 }
 
 enum status metal_topk(struct backend *be, const struct vocab_part *part, struct view logits,
@@ -81,16 +74,16 @@ enum status metal_topk(struct backend *be, const struct vocab_part *part, struct
     if (val.cols > TOPK_MAX)
         FAIL(ST_UNSUPPORTED, "topk of %d, the Metal backend takes up to %d", val.cols,
              (int)TOPK_MAX);
-    struct metal_topk_args args = {.stride = logits.stride,
-                                   .temp_stride = inv_temp.stride,
-                                   .first_id = part->first_id,
-                                   .n_slices = part->n_slices,
-                                   .n_chunks = n_chunks_of(part),
-                                   .list = val.cols > 0 ? 32 : 0,
-                                   .k = val.cols,
-                                   .val_stride = val.stride,
-                                   .id_stride = id.stride,
-                                   .stat_stride = stat.stride};
+    struct topk_args args = {.stride = logits.stride,
+                             .temp_stride = inv_temp.stride,
+                             .first_id = part->first_id,
+                             .n_slices = part->n_slices,
+                             .n_chunks = n_chunks_of(part),
+                             .list = val.cols > 0 ? 32 : 0,
+                             .k = val.cols,
+                             .val_stride = val.stride,
+                             .id_stride = id.stride,
+                             .stat_stride = stat.stride};
     memcpy(args.slice_end, part->slice_end, sizeof args.slice_end);
     while (args.list < val.cols)
         args.list *= 2;
@@ -101,8 +94,9 @@ enum status metal_topk(struct backend *be, const struct vocab_part *part, struct
         FAIL(ST_UNSUPPORTED, "topk of %d columns", logits.cols);
     for (int32_t r = 0, n; r < logits.rows; r += n) {
         n = (size_t)(logits.rows - r) < most ? logits.rows - r : (int32_t)most;
-        const struct topk_views v = {rows_of(logits, r, n), rows_of(inv_temp, r, n),
-                                     rows_of(val, r, n), rows_of(id, r, n), rows_of(stat, r, n)};
+        const struct topk_views v = {view_rows(logits, r, n), view_rows(inv_temp, r, n),
+                                     view_rows(val, r, n), view_rows(id, r, n),
+                                     view_rows(stat, r, n)};
         TRY(topk_rows(be, &args, &v));
     }
     return ST_OK;
@@ -135,10 +129,10 @@ enum status metal_take_tokens(struct backend *be, struct view token, struct view
     if (token.rows == 0)
         return ST_OK;
     const struct metal_bound bound[] = {bound_i32(from), bound_i32(last), bound_i32(token)};
-    const struct metal_take_args args = {.n = token.rows,
-                                         .token_stride = token.stride,
-                                         .from_stride = from.stride,
-                                         .last_stride = last.stride};
-    struct mtl_size groups = {groups_for(token.rows, METAL_STRIP), 1, 1};
-    return METAL_DISPATCH(be, KERNEL_take_tokens, args, bound, groups, METAL_STRIP, 0);
+    const struct take_args args = {.n = token.rows,
+                                   .token_stride = token.stride,
+                                   .from_stride = from.stride,
+                                   .last_stride = last.stride};
+    struct mtl_size groups = {groups_for(token.rows, EDIT_THREADS), 1, 1};
+    return METAL_DISPATCH(be, KERNEL_take_tokens, args, bound, groups, EDIT_THREADS, 0);
 }

@@ -66,7 +66,7 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
                             struct view ids, struct view weights)
 {
     assert(ml->top_k >= 1 && ml->top_k <= ml->n_experts && logits.cols == ml->n_experts);
-    assert(ml->n_experts <= METAL_MAX_EXPERTS && ml->top_k <= MOE_MAX_TOP_K);
+    assert(ml->n_experts <= MOE_MAX_EXPERTS && ml->top_k <= MOE_MAX_TOP_K);
     assert((!ml->route_bias || ml->sigmoid) && (!ml->expert_scale || !ml->sigmoid));
     assert(ml->n_groups <= 1 || ml->n_experts % ml->n_groups == 0);
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k);
@@ -77,23 +77,24 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
     const struct metal_bound bound[] = {in, bound_vector(ml->route_bias, in),
                                         bound_vector(ml->expert_scale, in), bound_i32(ids),
                                         bound_f32(weights)};
-    const struct metal_route_args args = {.n_experts = ml->n_experts,
-                                          .top_k = ml->top_k,
-                                          .logit_stride = logits.stride,
-                                          .id_stride = ids.stride,
-                                          .weight_stride = weights.stride,
-                                          .renormalise = ml->renormalise,
-                                          .sigmoid = ml->sigmoid,
-                                          .has_bias = ml->route_bias != NULL,
-                                          .has_expert_scale = ml->expert_scale != NULL,
-                                          .n_groups = ml->n_groups > 1 ? ml->n_groups : 1,
-                                          .top_groups = ml->top_groups,
-                                          .scale = ml->scale};
+    const struct route_args args = {.n_tokens = logits.rows,
+                                    .n_experts = ml->n_experts,
+                                    .top_k = ml->top_k,
+                                    .logit_stride = logits.stride,
+                                    .id_stride = ids.stride,
+                                    .weight_stride = weights.stride,
+                                    .renormalise = ml->renormalise,
+                                    .sigmoid = ml->sigmoid,
+                                    .has_bias = ml->route_bias != NULL,
+                                    .has_expert_scale = ml->expert_scale != NULL,
+                                    .n_groups = ml->n_groups > 1 ? ml->n_groups : 1,
+                                    .top_groups = ml->top_groups,
+                                    .scale = ml->scale};
     return METAL_DISPATCH(be, KERNEL_moe_route, args, bound,
-                          ((struct mtl_size){(unsigned long)logits.rows, 1, 1}), 32, 0);
+                          ((struct mtl_size){groups_for(logits.rows, ROUTE_WARPS), 1, 1}),
+                          32 * ROUTE_WARPS, 0);
 }
-static_assert((int)METAL_MAX_EXPERTS == (int)MOE_MAX_EXPERTS && (int)MOE_MAX_TOP_K <= 32,
-              "a lane has an expert of its own");
+static_assert((int)MOE_MAX_TOP_K <= 32, "a lane has an expert of its own");
 
 struct chunk {
     const struct moe_layer *ml;
@@ -198,7 +199,7 @@ static enum status activate(struct backend *be, const struct chunk *c)
                                         .top_k = ml->top_k,
                                         .id_stride = c->id_stride,
                                         .weight_stride = c->weight_stride,
-                                        .act = metal_act_of(ml->act),
+                                        .act = (int32_t)ml->act,
                                         .up_alone = ml->up_alone,
                                         .has_bias = ml->gate_up_bias != NULL,
                                         .weigh_input = ml->weigh_input,
@@ -310,11 +311,11 @@ enum status metal_moe_bias(struct backend *be, const struct moe_layer *ml, struc
     struct metal_bound to = bound_f32(out);
     const struct metal_bound bound[] = {bound_vector(ml->down_bias, to), bound_i32(ids),
                                         bound_f32(weights), to};
-    const struct metal_moe_bias_args args = {.n = out.cols,
-                                             .top_k = ml->top_k,
-                                             .id_stride = ids.stride,
-                                             .weight_stride = weights.stride,
-                                             .out_stride = out.stride};
-    struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, METAL_STRIP), 1};
-    return METAL_DISPATCH(be, KERNEL_moe_bias, args, bound, groups, METAL_STRIP, 0);
+    const struct moe_bias_args args = {.n = out.cols,
+                                       .top_k = ml->top_k,
+                                       .id_stride = ids.stride,
+                                       .weight_stride = weights.stride,
+                                       .out_stride = out.stride};
+    struct mtl_size groups = {(unsigned long)out.rows, groups_for(out.cols, BIAS_THREADS), 1};
+    return METAL_DISPATCH(be, KERNEL_moe_bias, args, bound, groups, BIAS_THREADS, 0);
 }

@@ -57,26 +57,14 @@ enum status metal_layer_norm(struct backend *be, struct view x, const struct wei
                           0);
 }
 
-int32_t metal_act_of(enum act act)
-{
-    static const int32_t of[] = {[ACT_SILU] = METAL_SILU,
-                                 [ACT_GELU] = METAL_GELU,
-                                 [ACT_GELU_TANH] = METAL_GELU_TANH,
-                                 [ACT_RELU] = METAL_RELU,
-                                 [ACT_RELU2] = METAL_RELU2};
-    return of[act];
-}
-
 enum status metal_act_mul(struct backend *be, enum act act, struct view gate_up, struct view out)
 {
     assert(gate_up.rows == out.rows && gate_up.cols == 2 * out.cols);
     if (nothing(out))
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(gate_up), bound_f32(out)};
-    const struct metal_rows_args args = {.n = out.cols,
-                                         .out_stride = out.stride,
-                                         .in_stride = gate_up.stride,
-                                         .act = metal_act_of(act)};
+    const struct metal_rows_args args = {
+        .n = out.cols, .out_stride = out.stride, .in_stride = gate_up.stride, .act = (int32_t)act};
     return METAL_DISPATCH(be, KERNEL_act_mul, args, bound, strips(out), METAL_STRIP, 0);
 }
 
@@ -87,7 +75,7 @@ enum status metal_activate(struct backend *be, enum act act, struct view x, stru
         return ST_OK;
     const struct metal_bound bound[] = {bound_f32(x), bound_f32(out)};
     const struct metal_rows_args args = {
-        .n = out.cols, .out_stride = out.stride, .in_stride = x.stride, .act = metal_act_of(act)};
+        .n = out.cols, .out_stride = out.stride, .in_stride = x.stride, .act = (int32_t)act};
     return METAL_DISPATCH(be, KERNEL_activate, args, bound, strips(out), METAL_STRIP, 0);
 }
 
@@ -110,28 +98,6 @@ enum status metal_scale(struct backend *be, struct view x, float factor)
 enum status metal_soft_cap(struct backend *be, struct view x, float cap)
 {
     return in_place(be, KERNEL_soft_cap, x, cap);
-}
-
-enum status metal_sigmoid_mul(struct backend *be, struct view x, struct view gate)
-{
-    assert(x.rows == gate.rows && (gate.cols == 1 || gate.cols == x.cols));
-    if (nothing(x))
-        return ST_OK;
-    const struct metal_bound bound[] = {bound_f32(gate), bound_f32(x)};
-    const struct metal_rows_args args = {
-        .n = x.cols, .out_stride = x.stride, .in_stride = gate.stride, .wide = gate.cols == x.cols};
-    return METAL_DISPATCH(be, KERNEL_sigmoid_mul, args, bound, strips(x), METAL_STRIP, 0);
-}
-
-enum status metal_add_bias(struct backend *be, struct view x, const struct weight *b)
-{
-    assert(b->k == x.cols);
-    if (nothing(x))
-        return ST_OK;
-    struct metal_bound to = bound_f32(x);
-    const struct metal_bound bound[] = {bound_vector(b, to), to};
-    const struct metal_rows_args args = {.n = x.cols, .out_stride = x.stride};
-    return METAL_DISPATCH(be, KERNEL_add_bias, args, bound, strips(x), METAL_STRIP, 0);
 }
 
 enum status metal_add(struct backend *be, struct view dst, struct view src, float scale)

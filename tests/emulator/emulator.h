@@ -65,6 +65,7 @@ void emulated_cp_wait(int groups_left);
 
 #define KERNEL(...) static void
 #define DEVICE static inline
+#define __grid_constant__
 #define SHARED(type, name, dims)                                                                   \
     static const char name##_key = 0;                                                              \
     using name##_array = type dims;                                                                \

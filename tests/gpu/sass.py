@@ -169,7 +169,7 @@ class Kernel:
 def inputs_hash(root, command):
     """Of all that the compiler reads below root, and the command."""
     h = hashlib.sha256(" ".join(command).encode() + version().encode())
-    for folder in ("backends", "backends/cuda", "common"):
+    for folder in ("backends", "backends/cuda", "backends/gpu", "common"):
         for f in sorted((root / folder).glob("*.[hc]*")):
             h.update(f.name.encode() + f.read_bytes())
     return h.hexdigest()[:32]

@@ -60,6 +60,16 @@ static inline void simdgroup_multiply_accumulate(simdgroup_float8x8 &d, simdgrou
 template <typename T> T simd_shuffle(T v, ushort lane);
 template <typename T> T simd_shuffle_xor(T v, ushort mask);
 
+template <typename T> T shfl(T v, int from);
+template <typename T> T shfl_xor(T v, int mask);
+static inline void sync_warp()
+{
+}
+static inline void pdl_wait()
+{
+}
+#define SYNC_THREADS() ((void)0)
+
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define KERNEL void
 #define BUF(i)

@@ -27,9 +27,11 @@ MATRIX_TOKENS = (8, 32)
 MATRIX_TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"]
 TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
-FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/metal/args.h",
-         *(f"backends/metal/shaders/{name}.metal" for name in ("reduce", "inputs", "rows", "gates", "delta", "scaled", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "moe_matrix", "attention", "logits"))]
+FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/limits.h",
+         "backends/gpu/args.h", "backends/metal/args.h",
+         *(f"backends/gpu/{name}.h" for name in ("reduce", "activated", "gates", "keys", "logits", "moe", "heads")),
+         *(f"backends/metal/shaders/{name}.metal" for name in ("inputs", "rows", "delta", "scaled", "quant", "pieces", "linear",
+                                                               "matrix", "moe", "moe_matrix", "attention"))]
 
 
 def text():

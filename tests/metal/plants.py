@@ -19,7 +19,7 @@ import tap  # noqa: E402
 TABLE = HERE / "plants.md"
 LIMIT = 900  # seconds: a kernel that hangs is caught, too
 OPS, BACKEND, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_moe_metal", "test_shaders.py"
-# name: (file below backends/metal, text, text with the mistake, what catches it, ops of test_ops_metal)
+# name: (file below backends/metal, or ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
 PLANTS = {
     "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
     "a selector with its parts swapped": ("objc.h", '"setBytes:length:atIndex:"', '"setBytes:atIndex:length:"', BACKEND, None),
@@ -68,13 +68,13 @@ PLANTS = {
     "columns of other matrices": ("shaders/matrix.metal", "right, t, 4 * j + i);", "right, t, 4 * (runs - 1 - j) + i);", BACKEND, None),
     "more threadgroup memory than there is": ("shaders/attention.metal", "SHARED(float, x, [METAL_MAX_HEAD]);",
                                               "SHARED(float, x, [METAL_MAX_HEAD * 20]);", OPS, "qkv_to_cache"),
-    "a missing barrier of a group": ("shaders/reduce.metal", "    BARRIER(); /* part is written */\n", "", OPS, "add_rms_norm"),
+    "a missing barrier of a group": ("../gpu/reduce.h", "    SYNC_THREADS(); /* part is written */\n", "", OPS, "add_rms_norm"),
     "a missing barrier of a simdgroup": ("shaders/attention.metal", "    SIMD_BARRIER(); /* q is whole */\n", "", OPS,
                                          "attention"),
-    "a barrier that not all threads reach": ("shaders/reduce.metal", "    BARRIER(); /* part is written */\n",
-                                             "    if (lane == 0)\n        BARRIER();\n", OPS, "add_rms_norm"),
-    "half of the lanes are not added": ("shaders/reduce.metal", "static inline float tree_sum(float v)\n{\n    for (int apart = 16;",
-                                        "static inline float tree_sum(float v)\n{\n    for (int apart = 8;", OPS, "linear"),
+    "a barrier that not all threads reach": ("../gpu/reduce.h", "    SYNC_THREADS(); /* part is written */\n",
+                                             "    if (lane == 0)\n        SYNC_THREADS();\n", OPS, "add_rms_norm"),
+    "half of the lanes are not added": ("../gpu/reduce.h", "DEVICE float warp_sum(float v)\n{\n    UNROLL\n    for (int apart = 16;",
+                                        "DEVICE float warp_sum(float v)\n{\n    UNROLL\n    for (int apart = 8;", OPS, "linear"),
     "a row too many": ("shaders/linear.metal", "t < n && first + r < a.rows)", "t < n && first + r <= a.rows)", BACKEND, None),
     "columns that are left out": ("shaders/pieces.metal", "s.right = within ? end : b * cols;",
                                   "s.right = within ? end : end;", OPS, "linear"),
@@ -90,10 +90,10 @@ PLANTS = {
     "every token is the first": ("shaders/linear.metal", "(from + at[t] + run_at", "(from + at[0] + run_at", OPS, "linear"),
     "the bias is forgotten": ("shaders/linear.metal", "a.has_bias != 0 ? v + bias[first + r] : v",
                               "a.has_bias != 0 ? v + 0.0f * bias[first + r] : v", OPS, "linear"),
-    "sums in an order that is not specified": ("shaders/reduce.metal", "v += simd_shuffle_xor(v, (ushort)apart);",
+    "sums in an order that is not specified": ("../gpu/reduce.h", "v += shfl_xor(v, apart);",
                                                "v = simd_sum(v);", TEXT, None),
-    "a pointer into the wrong memory": ("shaders/attention.metal", "norm_head(threadgroup float *x, const device float *w",
-                                        "norm_head(threadgroup float *x, const threadgroup float *w", TEXT, None),
+    "a pointer into the wrong memory": ("../gpu/heads.h", "norm_head(SHARED_MEM float *x, const GLOBAL float *w",
+                                        "norm_head(SHARED_MEM float *x, const SHARED_MEM float *w", TEXT, None),
     "a number of double precision": ("shaders/rows.metal", "float sum = 0.0f, squares = 0.0f;",
                                      "double sum = 0.0, squares = 0.0;", TEXT, None),
     "scales of Q4_K from the wrong bytes": ("shaders/pieces.metal", "part < 2 ? a :", "part < 3 ? a :", OPS, "linear"),
@@ -104,7 +104,7 @@ PLANTS = {
                                       BACKEND, None),
     "slices of codes that begin too early": ("scaled.c", "metal_stored_cols(src->slice_end[i] - start) * bits / 8;",
                                              "(src->slice_end[i] - start) * bits / 8;", OPS, "linear"),
-    "a group's peak of one lane": ("shaders/inputs.metal", ": tree_max(peak);", ": peak;", OPS, "round_input"),
+    "a group's peak of one lane": ("shaders/inputs.metal", ": warp_max(peak);", ": peak;", OPS, "round_input"),
     "experts whose hidden values stay as they are": ("ops_moe.c", "if (ml->round_hidden.grid == GRID_NONE)",
                                                      "if (ml->round_hidden.grid != GRID_NONE)", MOE, None),
     "experts by matrices stay before the first slice": ("shaders/moe_matrix.metal",
@@ -202,7 +202,7 @@ def every_planted_mistake_is_caught():
 
 @tap.case
 def there_are_thirty_and_each_has_its_place():
-    assert len(PLANTS) >= 30 and sum("shaders" in p[0] for p in PLANTS.values()) >= 10
+    assert len(PLANTS) >= 30 and sum("shaders" in p[0] or "../gpu" in p[0] for p in PLANTS.values()) >= 10
     for name, (file, old, new, *_) in PLANTS.items():
         text = (ROOT / "backends/metal" / file).read_text()
         assert old in text and old != new, name

@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE.parent))
 import tap  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin")).parent
-SPACES = ("device", "constant", "threadgroup", "thread")
+SPACES = ("device", "constant", "threadgroup", "thread", "GLOBAL", "CONSTANT", "SHARED_MEM", "PRIVATE")
 
 
 def source():
@@ -22,9 +22,9 @@ def source():
 
 
 def own(text):
-    """The part that is Metal's alone: behind args.h, without comments."""
+    """Kernels and what they call: behind args.h, without comments."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    return text[text.index("tree_sum(float v)") - 40:]
+    return text[text.index("warp_sum(float v)") - 40:]
 
 
 def lint(text):
@@ -37,15 +37,16 @@ def lint(text):
              r"\bgoto\b": "goto", r"\(\*\s*\w+\)\s*\(": "a function pointer", r"\bsimd_(sum|max|min|product)\b":
              "a sum in an order that is not specified", r"\bvirtual\b|\bnew\b|\bthrow\b": "C++ at run time"}
     found += [what for rule, what in rules.items() if re.search(rule, mine)]
-    for m in re.finditer(r"KERNEL (\w+)\((.*?)GRID\)", mine, flags=re.S):
-        numbers = [int(n) for n in re.findall(r"BUF\((\d+)\)", m[2])]
-        if numbers != list(range(len(numbers))):
-            found.append(f"kernel {m[1]}: buffers {numbers}")
-    bodies = dict(re.findall(r"static inline [^;{}]*?(\w+)\([^{}]*?\)\n\{\n(.*?)\n\}", mine, flags=re.S))
+    kernels = [(m[1], m[2], 0) for m in re.finditer(r"\bKERNEL (\w+)\((.*?)GRID\)", mine, flags=re.S)]
+    kernels += [(m[1], m[2], 1) for m in re.finditer(r"\bGPU_KERNEL\([^,;]+, (\w+)(.*?)\)\n\{", mine, flags=re.S)]
+    for name, buffers, first in kernels:
+        numbers = [int(n) for n in re.findall(r"BUF\((\d+)\)", buffers)]
+        if numbers != list(range(first, first + len(numbers))):
+            found.append(f"kernel {name}: buffers {numbers}")
+    bodies = dict(re.findall(r"(?:static inline|DEVICE) [^;{}]*?(\w+)\([^{}]*?\)\n\{\n(.*?)\n\}", mine, flags=re.S))
     found += [f"{name} calls itself" for name, body in bodies.items() if re.search(rf"\b{name}(<\w+>)?\(", body)]
     args = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    args = args[args.index("struct metal_move_args"):args.index("tree_sum(float v)")]
-    for m in re.finditer(r"struct (\w+) \{(.*?)\}", args, flags=re.S):
+    for m in re.finditer(r"struct (\w+_args) \{(.*?)\}", args, flags=re.S):
         found += [f"{m[1]}: {member.strip()}" for member in m[2].split(";")
                   if member.strip() and not re.match(r"(int32_t|float|struct metal_\w+)\s", member.strip())]
     return found
@@ -69,17 +70,19 @@ def lint_finds_nothing():
 
 
 PLANTS = [  # (from, to, who sees it)
-    ("const device float *w, float eps", "const threadgroup float *w, float eps", compiled),
-    ("threadgroup float *part, uint lane", "device float *part, uint lane", compiled),
+    ("const GLOBAL float *w, bool weighed", "const SHARED_MEM float *w, bool weighed", compiled),
+    ("SHARED_MEM float *part, uint32_t lane", "GLOBAL float *part, uint32_t lane", compiled),
     ("device float *o = out + (int64_t)group.x * a.out_stride;\n    float sum", "threadgroup float *o = out;\n    float sum", compiled),
     ("float sum = 0.0f, squares = 0.0f;", "double sum = 0.0, squares = 0.0;", compiled),
-    ("(threadgroup uint64_t *keys, int size", "(device uint64_t *keys, int size", compiled),
+    ("(SHARED_MEM uint64_t *keys, int32_t size", "(GLOBAL uint64_t *keys, int32_t size", compiled),
     ("*v = a.factor * *v;", "a.factor = *v;", compiled),
     ("thread float *part, int n", "float *part, int n", lint),
-    ("v += simd_shuffle_xor(v, (ushort)apart);", "v = simd_sum(v);", lint),
+    ("const GLOBAL float *squares BUF(1)", "const float *squares BUF(1)", lint),
+    ("const GLOBAL float *squares BUF(1)", "const GLOBAL float *squares BUF(3)", lint),
+    ("v += shfl_xor(v, apart);", "v = simd_sum(v);", lint),
     ("float scale = 1.0f / sqrtf(sum", "static float scale = 1.0f / sqrtf(sum", lint),
     ("device float *out BUF(4), GRID)\n{\n    SHARED", "device float *out BUF(5), GRID)\n{\n    SHARED", lint),
-    ("    v = tree_max(v);\n", "    v = group_max(v, part, lane, simd, n_simds);\n", lint),
+    ("    v = warp_max(v);\n", "    v = block_max(v, part, lane, warp, n_warps);\n", lint),
     ("    int32_t n_bytes, dst_step, src_step;", "    int64_t n_bytes, dst_step, src_step;", lint),
     ("float m = *l +", "float m = [=]() { return *l; }() +", lint),
 ]

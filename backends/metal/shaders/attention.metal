@@ -1,74 +1,6 @@
 /* The step's new keys and values to the cache, and attention over it: a simdgroup for each token and
  * head. */
 
-/* x [d] = rms norm of x; not weighed: w is not read. */
-static inline void norm_head(threadgroup float *x, const device float *w, float eps, int d,
-                             bool weighed, uint lane)
-{
-    float sum = 0.0f;
-    for (int i = (int)lane; i < d; i += 32)
-        sum = fmaf(x[i], x[i], sum);
-    float r = 1.0f / sqrtf(tree_sum(sum) / (float)d + eps);
-    for (int i = (int)lane; i < d; i += 32)
-        x[i] = weighed ? x[i] * r * w[i] : x[i] * r;
-    SIMD_BARRIER(); /* rotation reads other lanes' elements */
-}
-
-static inline void rotate_head(constant struct metal_qkv_args &a, threadgroup float *x,
-                               const device float *cosines, const device float *sines, uint lane)
-{
-    int half_dim = a.rot_dim / 2, step = a.interleaved != 0 ? 2 : 1;
-    int apart = a.interleaved != 0 ? 1 : half_dim;
-    for (int i = (int)lane; i < half_dim; i += 32) {
-        float p = x[i * step], s = x[i * step + apart], co = cosines[i], si = sines[i];
-        x[i * step] = fmaf(p, co, -(s * si));
-        x[i * step + apart] = fmaf(p, si, s * co);
-    }
-    SIMD_BARRIER(); /* stores read other lanes' elements */
-}
-
-/* Nearest integer, ties to even, cut to [-127, 127]. */
-static inline uint8_t i8_nearest(float x)
-{
-    const float magic = 0x1.8p23f;
-    x = x > 127.0f ? 127.0f : x;
-    x = x < -127.0f ? -127.0f : x;
-    return (uint8_t)(bits_of_f32(x + magic) & 0xffU);
-}
-
-/* x [d] to head `head` of the cache; an 8-bit entry gets the scale |x|max / the type's greatest
- * value. */
-static inline void store_head(constant struct metal_qkv_args &a, threadgroup float *x,
-                              device uint8_t *cache, device float *scale, int64_t head, uint lane)
-{
-    int64_t at = head * a.d;
-    float inv = 0.0f, top = a.kv_type == METAL_I8 ? 127.0f : 448.0f;
-    if (a.kv_type == METAL_I8 || a.kv_type == METAL_E4M3) {
-        float most = 0.0f;
-        for (int i = (int)lane; i < a.d; i += 32) {
-            float v = x[i] < 0.0f ? -x[i] : x[i];
-            most = v > most ? v : most;
-        }
-        most = tree_max(most);
-        bool tiny = most < 0x1p-100f;
-        inv = tiny ? 0.0f : top / most;
-        if (lane == 0)
-            scale[head] = tiny ? 0.0f : most / top;
-    }
-    for (int i = (int)lane; i < a.d; i += 32) {
-        if (a.kv_type == METAL_F16)
-            ((device uint16_t *)cache)[at + i] = f16_of_f32(x[i]);
-        else if (a.kv_type == METAL_BF16)
-            ((device uint16_t *)cache)[at + i] = bf16_of_f32(x[i]);
-        else if (a.kv_type == METAL_I8)
-            cache[at + i] = i8_nearest(x[i] * inv);
-        else if (a.kv_type == METAL_E4M3)
-            cache[at + i] = e4m3_of_f32(x[i] * inv);
-        else
-            ((device float *)cache)[at + i] = x[i];
-    }
-}
-
 /* Groups: [tokens, heads of q, k and v, or of q alone]. */
 KERNEL qkv_to_cache(constant struct metal_qkv_args &a BUF(0), const device float *qkv BUF(1),
                     const device float *q_norm BUF(2), const device float *k_norm BUF(3),
@@ -90,17 +22,17 @@ KERNEL qkv_to_cache(constant struct metal_qkv_args &a BUF(0), const device float
         x[i] = from[i];
     SIMD_BARRIER(); /* the head is whole */
     if (is_q && a.has_q_norm != 0)
-        norm_head(x, q_norm, a.eps, a.d, true, lane);
+        norm_head(x, q_norm, true, a.eps, a.d, lane);
     if (is_k && a.has_k_norm != 0)
-        norm_head(x, k_norm, a.eps, a.d, true, lane);
+        norm_head(x, k_norm, true, a.eps, a.d, lane);
     if (!is_v)
-        rotate_head(a, x, cosines + angle, sines + angle, lane);
+        rotate_head(x, cosines + angle, sines + angle, a.rot_dim, a.interleaved != 0, lane);
     if (is_v ? a.v_norm != 0 : a.qk_unit != 0)
-        norm_head(x, qkv, a.eps, a.d, false, lane);
+        norm_head(x, qkv, false, a.eps, a.d, lane);
     if (is_k)
-        store_head(a, x, k, k_scale, row + (h - a.n_q), lane);
+        store_head(x, k, k_scale, row + (h - a.n_q), (enum dtype)a.kv_type, a.d, lane);
     else if (is_v)
-        store_head(a, x, v, v_scale, row + (h - a.n_q - a.n_kv), lane);
+        store_head(x, v, v_scale, row + (h - a.n_q - a.n_kv), (enum dtype)a.kv_type, a.d, lane);
     for (int i = (int)lane; is_q && i < a.d; i += 32)
         q[t * a.q_stride + (int64_t)h * a.d + i] =
             a.has_q_scale != 0 ? x[i] * q_scale[pos] : x[i];
@@ -128,12 +60,12 @@ KERNEL latent_to_cache(constant struct metal_qkv_args &a BUF(0), const device fl
         x[i] = from[i];
     SIMD_BARRIER(); /* the row, or the part of a head, is whole */
     if (is_row)
-        norm_head(x, k_norm, a.eps, latent, true, lane);
+        norm_head(x, k_norm, true, a.eps, latent, lane);
     if (is_row && a.round_latent.grid != METAL_GRID_NONE)
         round_by_simd(a.round_latent, x, latent, lane);
-    rotate_head(a, x + first, cosines + angle, sines + angle, lane);
+    rotate_head(x + first, cosines + angle, sines + angle, a.rot_dim, a.interleaved != 0, lane);
     if (is_row)
-        store_head(a, x, k, k_scale, (int64_t)slots[t], lane);
+        store_head(x, k, k_scale, (int64_t)slots[t], (enum dtype)a.kv_type, a.d, lane);
     for (int i = (int)lane; !is_row && i < a.rot_dim; i += 32)
         q[t * a.q_stride + (int64_t)h * a.d + latent + i] = x[i];
 }
@@ -180,15 +112,6 @@ static inline void keys_of(constant struct metal_attention_args &a, int pos, int
         *hi = a.window > 0 && pos + a.window < kv_len ? pos + a.window : kv_len;
 }
 
-/* Of the table of head h, for a key so far behind the token. */
-static inline float rel_bias_at(const device float *table, int h, int distance)
-{
-    distance = distance < -METAL_REL_REACH  ? -METAL_REL_REACH
-               : distance > METAL_REL_REACH ? METAL_REL_REACH
-                                            : distance;
-    return table[(int64_t)h * (2 * METAL_REL_REACH + 1) + METAL_REL_REACH + distance];
-}
-
 /* Keys 32 at a time from a multiple of 32 on, a key a lane, with an online softmax: a score is a
  * chain over the dimensions, a value a chain over the keys; a sink last, a key whose value is 0.
  * Groups: [tokens, query heads]. */
@@ -224,14 +147,14 @@ attend(constant struct metal_attention_args &a, const device float *queries,
         float s = -INFINITY;
         if (seen) {
             s = dot * scale_at<TYPE>(k_scale, head) * a.scale;
-            s = a.has_rel_bias != 0 ? s + rel_bias_at(rel_bias, h, key - pos) : s;
+            s = a.has_rel_bias != 0 ? s + rel_bias[(int64_t)h * REL_COLS + rel_at(key - pos)] : s;
             s = a.cap > 0.0f ? exact_soft_cap(s, a.cap) : s;
         }
-        float most = tree_max(s);
+        float most = warp_max(s);
         most = most > m ? most : m;
         float base = most == -INFINITY ? 0.0f : most;
         float p = seen ? exact_exp(s - base) : 0.0f, corr = exact_exp(m - base);
-        l = fmaf(l, corr, tree_sum(p));
+        l = fmaf(l, corr, warp_sum(p));
         m = most;
         p = seen ? p * scale_at<TYPE>(v_scale, head) : 0.0f;
         for (int i = 0; i < PER_LANE; i++)

@@ -31,41 +31,41 @@ KERNEL delta_conv(constant struct metal_delta_args &a BUF(0), const device float
     if (c >= a.channels || r.n == 0)
         return;
     device float *past = state + (int64_t)r.slot * a.past_stride + c;
-    float in[METAL_MAX_TAPS]; /* the newest at METAL_MAX_TAPS - 1 */
-    for (int i = 0; i < METAL_MAX_TAPS; i++) {
-        int at = i - (METAL_MAX_TAPS - before);
+    float in[DELTA_MAX_TAPS]; /* the newest at DELTA_MAX_TAPS - 1 */
+    for (int i = 0; i < DELTA_MAX_TAPS; i++) {
+        int at = i - (DELTA_MAX_TAPS - before);
         in[i] = at < 0 || r.begins ? 0.0f : past[(int64_t)at * a.channels];
     }
     for (int t = 0; t < r.n; t++) {
         device float *x = qkv + (int64_t)(r.first + t) * a.qkv_stride + c;
         float acc = a.has_bias != 0 ? bias[c] : 0.0f;
-        for (int i = 0; i < METAL_MAX_TAPS - 1; i++)
+        for (int i = 0; i < DELTA_MAX_TAPS - 1; i++)
             in[i] = in[i + 1];
-        in[METAL_MAX_TAPS - 1] = *x;
-        for (int i = 0; i < METAL_MAX_TAPS; i++) {
-            int tap = i - (METAL_MAX_TAPS - a.taps);
+        in[DELTA_MAX_TAPS - 1] = *x;
+        for (int i = 0; i < DELTA_MAX_TAPS; i++) {
+            int tap = i - (DELTA_MAX_TAPS - a.taps);
             if (tap >= 0)
                 acc = fmaf(conv[(int64_t)tap * a.channels + c], in[i], acc);
         }
         *x = exact_silu(acc);
     }
-    for (int i = 0; i < METAL_MAX_TAPS; i++) {
-        int at = i - (METAL_MAX_TAPS - before);
+    for (int i = 0; i < DELTA_MAX_TAPS; i++) {
+        int at = i - (DELTA_MAX_TAPS - before);
         if (at >= 0)
             past[(int64_t)at * a.channels] = in[i];
     }
 }
 
 /* Heads of q and k to unit length, those of q by 1 / sqrt(d_k) too.  Groups: [tokens,
- * 2 n_k / METAL_HEAD_SIMDS], a simdgroup for a head. */
+ * 2 n_k / GATES_HEADS], a simdgroup for a head. */
 KERNEL delta_unit(constant struct metal_delta_args &a BUF(0), device float *qkv BUF(1), GRID)
 {
     (void)index;
-    int h = head_of(group, simd);
+    int h = (int)(group.y * GATES_HEADS + simd);
     if (h >= 2 * a.n_k)
         return; /* the whole simdgroup */
     device float *x = qkv + (int64_t)group.x * a.qkv_stride + (int64_t)h * a.d_k;
-    float unit = 1.0f / sqrtf(squares_of(x, a.d_k, lane) + 1e-6f);
+    float unit = 1.0f / sqrtf(warp_squares(x, a.d_k, lane) + 1e-6f);
     unit = h < a.n_k ? unit * (1.0f / sqrtf((float)a.d_k)) : unit;
     for (int i = (int)lane; i < a.d_k; i += 32)
         x[i] = unit * x[i];

@@ -50,7 +50,7 @@ static inline void round_by_simd(constant struct metal_rule &r, threadgroup floa
         float peak = 0.0f;
         for (int i = s.from + (int)lane; i < s.to; i += 32)
             peak = greater_magnitude(peak, x[i]);
-        float scale = r.scale > 0.0f ? r.scale : scale_of_peak(r.grid, tree_max(peak));
+        float scale = r.scale > 0.0f ? r.scale : scale_of_peak(r.grid, warp_max(peak));
         for (int i = s.from + (int)lane; i < s.to; i += 32)
             x[i] = on_grid(r.grid, x[i], scale);
         to = s.to;
@@ -74,7 +74,7 @@ static inline float input_peak(constant struct metal_inputs_args &a, const devic
     float peak = 0.0f;
     for (int i = s.from + (int)(whole ? index : lane); i < s.to; i += step)
         peak = greater_magnitude(peak, x[i]);
-    return whole ? group_max(peak, part, lane, simd, METAL_INPUT_SIMDS) : tree_max(peak);
+    return whole ? block_max(peak, part, lane, simd, METAL_INPUT_SIMDS) : warp_max(peak);
 }
 
 /* peaks [rows, groups] */

@@ -56,7 +56,7 @@ template <int N> static inline void add_slice(int s, thread float *acc, thread f
 
 /* Of ROWS rows of w, row[r] bytes behind w, of which `in` is slice [start, end), with n <= TOKENS rows of x, at[t] elements behind x: sums
  * over columns [start, end) to acc [ROWS, TOKENS].  Lane j adds every 32nd piece from the j-th on, then every 32nd column of what
- * is left on both sides, in one chain of fused multiply-adds; then tree_sum.  ROWS, TOKENS and n do not
+ * is left on both sides, in one chain of fused multiply-adds; then warp_sum.  ROWS, TOKENS and n do not
  * change the order. */
 template <int TYPE, int ROWS, int TOKENS>
 static inline void strip_sums(const thread struct row_slice &in, const thread int64_t *row,
@@ -100,7 +100,7 @@ static inline void strip_sums(const thread struct row_slice &in, const thread in
     }
     UNROLL for (int i = 0; i < ROWS * TOKENS; i++)
         if (i % TOKENS < n)
-            acc[i] = tree_sum(acc[i]);
+            acc[i] = warp_sum(acc[i]);
 }
 
 /* Of one row w of a part with n <= METAL_LINEAR_TOKENS rows of x, which begin at[t] elements behind x: w is

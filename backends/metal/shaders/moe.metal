@@ -1,137 +1,5 @@
-/* Mixtures of experts: the choice of experts, and their products for the pairs (token, expert) of some
- * tokens, sorted by expert. */
-
-/* An expert's place in the order: the greatest goes first, NaN before all numbers, -0 as +0; then the
- * lower id.  No key is 0. */
-static inline uint64_t route_key(float logit, uint32_t id)
-{
-    uint32_t u = bits_of_f32(logit + 0.0f);
-    u = (u & 0x80000000U) != 0 ? ~u : u | 0x80000000U;
-    return (uint64_t)(logit == logit ? u : 0xffffffffU) << 32 | (0xffffffffU - id);
-}
-
-/* In two halves: simd functions take no 64-bit numbers. */
-static inline uint64_t greatest_key(uint64_t key)
-{
-    for (int apart = 16; apart > 0; apart /= 2) {
-        uint high = simd_shuffle_xor((uint)(key >> 32), (ushort)apart);
-        uint low = simd_shuffle_xor((uint)key, (ushort)apart);
-        uint64_t o = (uint64_t)high << 32 | low;
-        key = o > key ? o : key;
-    }
-    return key;
-}
-
-/* The greatest choice of `size` experts, or with `two` the sum of the two greatest. */
-static inline float group_score(const threadgroup float *choice, int size, bool two)
-{
-    float best = choice[0], second = -INFINITY;
-    for (int i = 1; i < size; i++) {
-        float c = choice[i];
-        bool first = route_key(c, 0) > route_key(best, 0);
-        second = first ? best : i == 1 || route_key(c, 0) > route_key(second, 0) ? c : second;
-        best = first ? c : best;
-    }
-    return two && size > 1 ? best + second : best;
-}
-
-/* open [n_groups]: may a token's experts be of the group?  score [n_groups] is room to work in.  By
- * all lanes, behind a barrier. */
-static inline void choose_groups(constant struct metal_route_args &a,
-                                 const threadgroup float *choice, threadgroup float *score,
-                                 threadgroup int32_t *open, uint lane)
-{
-    int size = a.n_experts / a.n_groups;
-    for (int g = (int)lane; g < a.n_groups; g += 32)
-        score[g] = group_score(choice + g * size, size, a.has_bias != 0);
-    SIMD_BARRIER(); /* the scores are written */
-    for (int g = (int)lane; g < a.n_groups; g += 32) {
-        int before = 0;
-        for (int o = 0; o < a.n_groups; o++)
-            before += route_key(score[o], (uint32_t)o) > route_key(score[g], (uint32_t)g) ? 1 : 0;
-        open[g] = before < a.top_groups ? 1 : 0;
-    }
-    SIMD_BARRIER(); /* the groups are chosen, the scores are read */
-}
-
-/* Lane i gets the i-th expert of a row of choices. */
-static inline int choose_experts(constant struct metal_route_args &a,
-                                 const threadgroup float *choice, const threadgroup int32_t *open,
-                                 uint lane)
-{
-    const int PER_LANE = METAL_MAX_EXPERTS / 32;
-    int size = a.n_experts / a.n_groups, mine = 0;
-    uint64_t key[PER_LANE];
-    for (int j = 0; j < PER_LANE; j++) {
-        int e = j * 32 + (int)lane;
-        bool candidate = e < a.n_experts && (a.n_groups == 1 || open[e / size] != 0);
-        key[j] = candidate ? route_key(choice[e], (uint32_t)e) : 0;
-    }
-    for (int i = 0; i < a.top_k; i++) {
-        uint64_t best = 0;
-        for (int j = 0; j < PER_LANE; j++)
-            best = key[j] > best ? key[j] : best;
-        best = greatest_key(best);
-        mine = (int)lane == i ? (int)(0xffffffffU - (uint32_t)best) : mine;
-        for (int j = 0; j < PER_LANE; j++)
-            key[j] = key[j] == best ? 0 : key[j];
-    }
-    return mine;
-}
-
-/* The weight of the lane's expert with softmax scores; p [E] is room to work in. */
-static inline float softmax_weight(constant struct metal_route_args &a, const device float *logit,
-                                   threadgroup float *p, int id, uint lane)
-{
-    float most = logit[simd_shuffle(id, (ushort)0)], mine = exact_exp(logit[id] - most), sum = 0.0f;
-    if (a.renormalise != 0)
-        p[lane] = mine;
-    else
-        for (int e = (int)lane; e < a.n_experts; e += 32)
-            p[e] = exact_exp(logit[e] - most);
-    SIMD_BARRIER(); /* p is written */
-    int n = a.renormalise != 0 ? a.top_k : a.n_experts;
-    for (int i = 0; i < n; i++)
-        sum += p[i];
-    return mine / sum * a.scale;
-}
-
-static inline float sigmoid_weight(constant struct metal_route_args &a, const device float *logit,
-                                   int id)
-{
-    float mine = gate(1.0f, logit[id]), sum = 0.0f;
-    for (int i = 0; i < a.top_k; i++)
-        sum += simd_shuffle(mine, (ushort)i);
-    return (a.renormalise != 0 ? mine / (sum + 1e-20f) : mine) * a.scale;
-}
-
-/* Groups: tokens, of one simdgroup.  To the CPU's bits: sums are chains in the stated order. */
-KERNEL moe_route(constant struct metal_route_args &a BUF(0), const device float *logits BUF(1),
-                 const device float *bias BUF(2), const device float *expert_scale BUF(3),
-                 device int32_t *ids BUF(4), device float *weights BUF(5), GRID)
-{
-    SHARED(float, choice, [METAL_MAX_EXPERTS]);
-    SHARED(float, room, [METAL_MAX_EXPERTS]);
-    SHARED(int32_t, open, [METAL_MAX_EXPERTS]);
-    (void)index, (void)simd;
-    const device float *logit = logits + (int64_t)group.x * a.logit_stride;
-    bool scored = a.sigmoid != 0 && (a.has_bias != 0 || a.n_groups > 1);
-    for (int e = (int)lane; e < a.n_experts; e += 32) {
-        float c = scored ? gate(1.0f, logit[e]) : logit[e];
-        choice[e] = a.has_bias != 0 ? c + bias[e] : c;
-    }
-    SIMD_BARRIER(); /* the choices are written */
-    if (a.n_groups > 1)
-        choose_groups(a, choice, room, open, lane);
-    int id = choose_experts(a, choice, open, lane);
-    float weight = a.sigmoid != 0 ? sigmoid_weight(a, logit, id)
-                                  : softmax_weight(a, logit, room, id, lane);
-    if ((int)lane < a.top_k) {
-        ids[(int64_t)group.x * a.id_stride + lane] = id;
-        weights[(int64_t)group.x * a.weight_stride + lane] =
-            a.has_expert_scale != 0 ? weight * expert_scale[id] : weight;
-    }
-}
+/* Mixtures of experts: products of experts for the pairs (token, expert) of some tokens, sorted by
+ * expert. */
 
 /* One group.  A pair is token * top_k + i.
  *   start [E + 1]       first place of each expert's pairs
@@ -142,7 +10,7 @@ KERNEL moe_group(constant struct metal_group_args &a BUF(0), const device int32_
                  device int32_t *start BUF(2), device int32_t *first_tile BUF(3),
                  device int32_t *pair BUF(4), device int32_t *place BUF(5), GRID)
 {
-    SHARED(int32_t, at, [METAL_MAX_EXPERTS]);
+    SHARED(int32_t, at, [MOE_MAX_EXPERTS]);
     (void)group, (void)lane, (void)simd;
     for (int e = (int)index; e < a.n_experts; e += METAL_STRIP) {
         int n = 0;
@@ -258,15 +126,7 @@ KERNEL moe_act(constant struct metal_act_args &a BUF(0), const device int32_t *p
         g *= weight;
         up *= weight;
     }
-    if (a.glu_limit > 0.0f) {
-        g = g > a.glu_limit ? a.glu_limit : g;
-        up = up > a.glu_limit ? a.glu_limit : up;
-        up = up < -a.glu_limit ? -a.glu_limit : up;
-        m[0] = (up + 1.0f) * gate(g, a.glu_alpha * g);
-    } else {
-        float v = activated(a.act, g);
-        m[0] = a.up_alone != 0 ? v : v * up;
-    }
+    m[0] = expert_hidden((enum act)a.act, g, up, a.up_alone != 0, a.glu_limit, a.glu_alpha);
 }
 
 /* A token's experts in ascending order, which is that of their places, within each slice of sums
@@ -295,29 +155,4 @@ KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sum
             acc[s] = fmaf(weight, sums[((int64_t)last * a.n_slices + s) * a.n + i], acc[s]);
     }
     out[(int64_t)group.x * a.out_stride + i] = slice_tree(acc, a.n_slices);
-}
-
-/* Adds the biases [E, n] of a token's experts, in ascending order of ids.  Groups: [tokens, strips of
- * columns]. */
-KERNEL moe_bias(constant struct metal_moe_bias_args &a BUF(0), const device float *bias BUF(1),
-                const device int32_t *ids BUF(2), const device float *weights BUF(3),
-                device float *out BUF(4), GRID)
-{
-    (void)lane, (void)simd;
-    int i = strip_at(group, index), last = -1;
-    const device int32_t *mine = ids + (int64_t)group.x * a.id_stride;
-    if (i >= a.n)
-        return;
-    device float *to = out + (int64_t)group.x * a.out_stride + i;
-    float sum = *to;
-    for (int j = 0; j < a.top_k; j++) {
-        int which = -1;
-        for (int m = 0; m < a.top_k; m++)
-            if (mine[m] > last && (which < 0 || mine[m] < mine[which]))
-                which = m;
-        last = mine[which];
-        sum = fmaf(weights[(int64_t)group.x * a.weight_stride + which],
-                   bias[(int64_t)last * a.n + i], sum);
-    }
-    *to = sum;
 }

@@ -8,6 +8,8 @@
  *   packed_ushort4, packed_uint4, packed_float4    four numbers that need the alignment of one
  *   UNROLL             before a loop of a fixed length, whose arrays are to be registers
  *   BARRIER            by all threads of the group; SIMD_BARRIER by those of a simdgroup
+ * and the words of backends/cuda/gpu.h that the text of both GPUs, backends/gpu/, uses: a warp is a
+ * simdgroup, a block a threadgroup.
  * No double, no lambda, no recursion, no static variable, no pointer without an address space.
  * Products and sums are fused where fmaf is written and nowhere else. */
 #ifdef __METAL_VERSION__
@@ -38,4 +40,31 @@ static inline float widened_f16(uint16_t h)
 #define SHARED(type, name, dims) threadgroup type name dims
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
 #define SIMD_BARRIER() simdgroup_barrier(mem_flags::mem_threadgroup)
+#define SYNC_THREADS() threadgroup_barrier(mem_flags::mem_threadgroup)
+static inline void sync_warp()
+{
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+}
+static inline void pdl_wait()
+{
+}
+template <typename T> static inline T shfl(T v, int from)
+{
+    return simd_shuffle(v, (ushort)from);
+}
+template <typename T> static inline T shfl_xor(T v, int mask)
+{
+    return simd_shuffle_xor(v, (ushort)mask);
+}
 #endif
+#define GPU_KERNEL(max_threads, name, args, ...)                                                   \
+    KERNEL name(constant struct args &a BUF(0), __VA_ARGS__, GRID)
+#define INDICES                                                                                    \
+    const uint warp = simd;                                                                        \
+    (void)group, (void)index, (void)lane, (void)warp
+#define DEVICE static inline
+#define GLOBAL device
+#define SHARED_MEM threadgroup
+#define PRIVATE thread
+#define CONSTANT constant
+#define TOPK_KEYS(name) SHARED(uint64_t, name, [TOPK_CHUNK])

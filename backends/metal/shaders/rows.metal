@@ -30,7 +30,7 @@ KERNEL zero_bytes(constant struct metal_move_args &a BUF(0), device uint8_t *dst
         to[i] = 0;
 }
 
-/* A row's sum: thread j adds elements j, j + 256, ... in one chain; then group_sum. */
+/* A row's sum: thread j adds elements j, j + 256, ... in one chain; then block_sum. */
 
 KERNEL add_rms_norm(constant struct metal_norm_args &a BUF(0), device float *resid BUF(1),
                     const device float *x BUF(2), const device float *x_bias BUF(3),
@@ -49,7 +49,7 @@ KERNEL add_rms_norm(constant struct metal_norm_args &a BUF(0), device float *res
         }
         sum = fmaf(v, v, sum);
     }
-    sum = group_sum(sum, part, lane, simd, METAL_NORM_THREADS / 32);
+    sum = block_sum(sum, part, lane, simd, METAL_NORM_THREADS / 32);
     float scale = 1.0f / sqrtf(sum / (float)a.d + a.eps);
     for (int i = (int)index; i < a.d; i += METAL_NORM_THREADS)
         o[i] = r[i] * scale * w[i];
@@ -66,24 +66,15 @@ KERNEL layer_norm(constant struct metal_norm_args &a BUF(0), const device float 
     float sum = 0.0f, squares = 0.0f;
     for (int i = (int)index; i < a.d; i += METAL_NORM_THREADS)
         sum += r[i];
-    float mean = group_sum(sum, part, lane, simd, METAL_NORM_THREADS / 32) / (float)a.d;
+    float mean = block_sum(sum, part, lane, simd, METAL_NORM_THREADS / 32) / (float)a.d;
     for (int i = (int)index; i < a.d; i += METAL_NORM_THREADS)
         squares = fmaf(r[i] - mean, r[i] - mean, squares);
-    squares = group_sum(squares, part, lane, simd, METAL_NORM_THREADS / 32);
+    squares = block_sum(squares, part, lane, simd, METAL_NORM_THREADS / 32);
     float scale = 1.0f / sqrtf(squares / (float)a.d + a.eps);
     for (int i = (int)index; i < a.d; i += METAL_NORM_THREADS) {
         float v = (r[i] - mean) * scale;
         o[i] = a.has_bias != 0 ? fmaf(v, w[i], b[i]) : v * w[i];
     }
-}
-
-static inline float activated(int act, float x)
-{
-    return act == METAL_SILU        ? exact_silu(x)
-           : act == METAL_GELU      ? exact_gelu(x)
-           : act == METAL_GELU_TANH ? exact_gelu_tanh(x)
-           : act == METAL_RELU2     ? exact_relu2(x)
-                                    : exact_relu(x);
 }
 
 KERNEL act_mul(constant struct metal_rows_args &a BUF(0), const device float *gate_up BUF(1),
@@ -93,7 +84,7 @@ KERNEL act_mul(constant struct metal_rows_args &a BUF(0), const device float *ga
     const device float *g = gate_up + (int64_t)group.x * a.in_stride;
     int i = strip_at(group, index);
     if (i < a.n)
-        out[(int64_t)group.x * a.out_stride + i] = activated(a.act, g[i]) * g[a.n + i];
+        out[(int64_t)group.x * a.out_stride + i] = activated((enum act)a.act, g[i]) * g[a.n + i];
 }
 
 KERNEL activate(constant struct metal_rows_args &a BUF(0), const device float *x BUF(1),
@@ -103,7 +94,7 @@ KERNEL activate(constant struct metal_rows_args &a BUF(0), const device float *x
     int i = strip_at(group, index);
     if (i < a.n)
         out[(int64_t)group.x * a.out_stride + i] =
-            activated(a.act, x[(int64_t)group.x * a.in_stride + i]);
+            activated((enum act)a.act, x[(int64_t)group.x * a.in_stride + i]);
 }
 
 KERNEL scale(constant struct metal_rows_args &a BUF(0), device float *x BUF(1), GRID)
@@ -126,26 +117,6 @@ KERNEL soft_cap(constant struct metal_rows_args &a BUF(0), device float *x BUF(1
     }
 }
 
-KERNEL sigmoid_mul(constant struct metal_rows_args &a BUF(0), const device float *gates BUF(1),
-                   device float *x BUF(2), GRID)
-{
-    (void)lane, (void)simd;
-    int i = strip_at(group, index);
-    if (i < a.n) {
-        device float *v = x + (int64_t)group.x * a.out_stride + i;
-        *v = gate(*v, gates[(int64_t)group.x * a.in_stride + (a.wide != 0 ? i : 0)]);
-    }
-}
-
-KERNEL add_bias(constant struct metal_rows_args &a BUF(0), const device float *b BUF(1),
-                device float *x BUF(2), GRID)
-{
-    (void)lane, (void)simd;
-    int i = strip_at(group, index);
-    if (i < a.n)
-        x[(int64_t)group.x * a.out_stride + i] += b[i];
-}
-
 KERNEL add(constant struct metal_rows_args &a BUF(0), const device float *src BUF(1),
            device float *dst BUF(2), GRID)
 {
@@ -165,13 +136,4 @@ KERNEL gather(constant struct metal_rows_args &a BUF(0), const device float *x B
     int64_t from = row[(int64_t)group.x * a.index_stride];
     if (i < a.n)
         out[(int64_t)group.x * a.out_stride + i] = x[from * a.in_stride + i];
-}
-
-KERNEL take_tokens(constant struct metal_take_args &a BUF(0), const device int32_t *from BUF(1),
-                   const device int32_t *last BUF(2), device int32_t *token BUF(3), GRID)
-{
-    (void)lane, (void)simd;
-    int64_t t = (int64_t)group.x * METAL_STRIP + index;
-    if (t < a.n && from[t * a.from_stride] >= 0)
-        token[t * a.token_stride] = last[(int64_t)from[t * a.from_stride] * a.last_stride];
 }
