@@ -26,6 +26,13 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     return rounded;
 }
 
+/* The same without ACTIVATIONS_F32: e4m3 and NVFP4 weights are multiplied by matrix units too, x in f16. */
+static inline double scaled_x_eps(const struct op_case *c)
+{
+    bool mma = c->dtype == DT_E4M3 || c->dtype == DT_NVFP4;
+    return mma && c->op == &op_linear ? 0x1p-11 : 0;
+}
+
 /* Quantised types whose codes, minima and scales are those of others: on emulated devices with INGOT_ALL
  * alone (tests/ops/test_quant.c has the products of every type). */
 static inline bool cuda_repeats(enum dtype t)
