@@ -7,7 +7,8 @@ template <int MT, int NT> struct rows_shape {
     static const int rows = 16 * MT, n_out = rows * 8 * NT;
     static const int part = n_out + rows; /* floats of a warp: sums, then the rows' scales */
     static const int per_thread = (n_out + WARPS * 32 - 1) / (WARPS * 32); /* outputs */
-    static const int per_sm = NT == 1 ? 3 : 2;
+    /* Blocks at once, as registers allow. */
+    static const int per_sm = NT == 1 ? 3 : MT * NT > 2 ? 1 : 2;
 };
 
 /* A segment of 16 MT rows, as a lane holds it: row 8 r + g. */

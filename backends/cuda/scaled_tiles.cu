@@ -135,44 +135,36 @@ DEVICE void add_step(float (&acc)[MT][NT][4], const unsigned char *stage)
     }
 }
 
-/* What a segment's sums are multiplied with: of tokens 2t and 2t + 1, of rows g and g + 8. */
-template <int MT, int NT> struct segment_factors {
-    float unscale[NT][2], scale[MT][2];
-};
+/* What the segment's sums are multiplied with: the thread's one of the bn scales of rows and the bt of
+ * tokens behind them. */
+template <int KIND, int MT, int NT>
+DEVICE float load_factor(const struct scaled_experts &e, const struct tile_source &from,
+                         const float *unscale, const struct scaled_segment &s, int32_t seg)
+{
+    using shape = tile_shape<KIND, MT, NT>;
+    const int i = (int)threadIdx.x, token = i - shape::bn;
+    const int32_t real = token < from.last_token ? token : from.last_token;
+    if (i < shape::bn)
+        return segment_scale(panel_at(e, from, i / SCALED_PANEL), s, i % SCALED_PANEL);
+    return unscale[(size_t)real * (size_t)e.job.k.seg[e.job.k.n_slices] + (size_t)seg];
+}
 
-template <int MT, int NT>
-DEVICE void load_factors(struct segment_factors<MT, NT> &f, const struct scaled_experts &e,
-                         const struct tile_source &from, const float *unscale,
-                         const struct scaled_segment &s, int32_t seg)
+template <int KIND, int MT, int NT>
+DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], const float *factors)
 {
     const int g = lane_id() >> 2, t = lane_id() & 3;
     UNROLL
-    for (int i = 0; i < 2 * NT; i++) {
-        const int token = warp_token<NT>() + i / 2 * 8 + 2 * t + i % 2;
-        const int32_t real = token < from.last_token ? token : from.last_token;
-        f.unscale[i / 2][i % 2] =
-            unscale[(size_t)real * (size_t)e.job.k.seg[e.job.k.n_slices] + (size_t)seg];
-    }
-    UNROLL
-    for (int i = 0; i < 2 * MT; i++) {
-        const int row = warp_row<MT>() + 8 * i + g;
-        f.scale[i / 2][i % 2] =
-            segment_scale(panel_at(e, from, row / SCALED_PANEL), s, row % SCALED_PANEL);
-    }
-}
-
-template <int MT, int NT>
-DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4],
-                        const struct segment_factors<MT, NT> &f)
-{
-    UNROLL
     for (int m = 0; m < MT; m++) {
+        const float *rows = factors + warp_row<MT>() + 16 * m + g;
+        const float scale[2] = {rows[0], rows[8]};
         UNROLL
         for (int j = 0; j < NT; j++) {
+            const float *tokens =
+                factors + tile_shape<KIND, MT, NT>::bn + warp_token<NT>() + 8 * j + 2 * t;
+            const float unscale[2] = {tokens[0], tokens[1]};
             UNROLL
             for (int i = 0; i < 4; i++) {
-                sum[m][j][i] =
-                    fmaf(acc[m][j][i] * f.unscale[j][i % 2], f.scale[m][i / 2], sum[m][j][i]);
+                sum[m][j][i] = fmaf(acc[m][j][i] * unscale[i % 2], scale[i / 2], sum[m][j][i]);
                 acc[m][j][i] = 0.0f;
             }
         }
@@ -190,6 +182,7 @@ KERNEL(THREADS, tile_shape<KIND, MT, NT>::per_sm)
 scaled_tiles_kernel(struct scaled_experts e)
 {
     DYN_SMEM(unsigned char, smem);
+    SHARED(float, factors, [2][THREADS]); /* of this segment, and of the one before */
     using shape = tile_shape<KIND, MT, NT>;
     constexpr int step_cols = mma_shape<KIND>::step;
     const struct scaled_job &a = e.job;
@@ -214,15 +207,19 @@ scaled_tiles_kernel(struct scaled_experts e)
         float sum[MT][NT][4] = {}, acc[MT][NT][4] = {};
         for (int32_t seg = k.seg[slice]; seg < k.seg[slice + 1]; seg++) {
             const struct scaled_segment s = scaled_segment_at<KIND>(a, seg);
-            struct segment_factors<MT, NT> f;
-            load_factors(f, e, from, unscale, s, seg);
+            const bool has_factor = (int)threadIdx.x < shape::bn + shape::bt;
+            const float factor =
+                has_factor ? load_factor<KIND, MT, NT>(e, from, unscale, s, seg) : 0.0f;
             for (int n = 0; n < s.n_steps; n++, step++) {
                 cp_async_wait<STAGES - 2>();
-                SYNC_THREADS(); /* the step has arrived for all; the one before has been read */
+                if (n + 1 == s.n_steps)
+                    factors[seg % 2][threadIdx.x] = factor;
+                SYNC_THREADS(); /* the step has arrived for all; the one before has been read; the last
+                                   one's factors are written */
                 load_stage<KIND, MT, NT>(smem, e, from, step + STAGES - 1, end);
                 add_step<KIND, MT, NT>(acc, smem + step % STAGES * shape::stage_bytes);
             }
-            end_segment<MT, NT>(sum, acc, f);
+            end_segment<KIND, MT, NT>(sum, acc, factors[seg % 2]);
         }
         UNROLL
         for (int o = 0; o < MT * NT * 4; o++) {
@@ -262,14 +259,34 @@ static enum status launch(struct backend *be, const struct scaled_experts *e)
                             STAGES * shape::stage_bytes, *e);
 }
 
+/* Large tiles: NVFP4's of fewer rows, as registers allow. */
+template <int KIND> struct large_tile {
+    static const int mt = KIND == SCALED_E4M3 ? 4 : 2, nt = 4;
+    using shape = tile_shape<KIND, mt, nt>;
+};
+
 /* Large tiles where they give every multiprocessor work. */
 template <int KIND>
 static enum status launch_linear(struct backend *be, const struct scaled_experts *e)
 {
+    using large = large_tile<KIND>;
     const struct scaled_job *a = &e->job;
-    const int64_t large = (int64_t)((a->m.n + 127) / 128) * ((a->n_tokens + 127) / 128);
-    return a->n_tokens > 64 && large * a->k.n_slices >= be->n_sm ? launch<KIND, 4, 4, false>(be, e)
-                                                                 : launch<KIND, 2, 2, false>(be, e);
+    constexpr int bn = large::shape::bn, bt = large::shape::bt;
+    const int64_t tiles = (int64_t)((a->m.n + bn - 1) / bn) * ((a->n_tokens + bt - 1) / bt);
+    return a->n_tokens > 64 && tiles * a->k.n_slices >= be->n_sm
+               ? launch<KIND, large::mt, large::nt, false>(be, e)
+               : launch<KIND, 2, 2, false>(be, e);
+}
+
+template <int KIND>
+static enum status launch_experts(struct backend *be, const struct scaled_experts *e)
+{
+    using large = large_tile<KIND>;
+    static_assert(tile_shape<KIND, 2, 2>::bt == MOE_TILES_TILE, "a tile's tokens");
+    static_assert(large::shape::bt == MOE_TILES_TILE_MOST, "a tile's tokens");
+    return e->groups.tile_rows == MOE_TILES_TILE_MOST
+               ? launch<KIND, large::mt, large::nt, true>(be, e)
+               : launch<KIND, 2, 2, true>(be, e);
 }
 
 extern "C" enum status scaled_tiles(struct backend *be, const struct scaled_job *job)
@@ -291,11 +308,6 @@ extern "C" enum status scaled_tiles(struct backend *be, const struct scaled_job 
 
 extern "C" enum status scaled_moe_tiles(struct backend *be, const struct scaled_experts *e)
 {
-    const bool e4m3 = e->job.m.at.kind == SCALED_E4M3;
-    static_assert(tile_shape<SCALED_E4M3, 2, 2>::bt == MOE_TILES_TILE, "a tile's tokens");
-    static_assert(tile_shape<SCALED_E4M3, 4, 4>::bt == MOE_TILES_TILE_MOST, "a tile's tokens");
-    if (e->groups.tile_rows == MOE_TILES_TILE_MOST)
-        return e4m3 ? launch<SCALED_E4M3, 4, 4, true>(be, e)
-                    : launch<SCALED_SMALL, 4, 4, true>(be, e);
-    return e4m3 ? launch<SCALED_E4M3, 2, 2, true>(be, e) : launch<SCALED_SMALL, 2, 2, true>(be, e);
+    return e->job.m.at.kind == SCALED_E4M3 ? launch_experts<SCALED_E4M3>(be, e)
+                                           : launch_experts<SCALED_SMALL>(be, e);
 }

@@ -260,10 +260,11 @@ void check_golden(struct tap *t, const struct options *o)
         {"qwen3moe-step", DT_F32, false},
         {"qwen3moe-dense-first", DT_F32, false},
         {"qwen3moe-v5-bf16", DT_BF16, true},
-        /* quantised, with the type of their other tensors; then families with ops of their own */
-        {"llama-fp8-block", DT_F32, true},
-        {"llama-fp8-channel", DT_F32, false},
-        {"llama-fp8-tensor", DT_F32, false},
+        /* quantised, with the type of their other tensors, of e4m3 the one of their inputs; then families
+         * with ops of their own */
+        {"llama-fp8-block", DT_F16, true},
+        {"llama-fp8-channel", DT_F16, false},
+        {"llama-fp8-tensor", DT_F16, false},
         {"llama-gptq-order", DT_F16, true},
         {"llama-gptq-order-zeros", DT_F16, false},
         {"llama-int4-order", DT_BF16, false},
@@ -273,7 +274,7 @@ void check_golden(struct tap *t, const struct options *o)
         {"llama-bnb8", DT_BF16, false},
         {"llama-nvfp4", DT_BF16, false},
         {"llama-nvfp4-modelopt", DT_BF16, false},
-        {"qwen3moe-fp8-block", DT_F32, false},
+        {"qwen3moe-fp8-block", DT_F16, false},
         {"qwen3moe-gptq-order", DT_F16, false},
         {"qwen3moe-nf4", DT_BF16, false},
         {"qwen3moe-nvfp4", DT_BF16, true},

@@ -42,7 +42,8 @@ static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype 
                              const struct rank_place *p, bool rounds_inputs)
 {
     memset(r, 0, sizeof *r);
-    TRY(backend_open(&r->be, "cuda", &(struct backend_config){0}));
+    struct backend_config bc = {.activations = rounds_inputs ? ACTIVATIONS_F32 : ACTIVATIONS_AUTO};
+    TRY(backend_open(&r->be, "cuda", &bc));
     TRY(loader_open(&r->ld, dir));
     if (rounds_inputs)
         TRY(loader_round_inputs(r->ld));

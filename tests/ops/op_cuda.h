@@ -26,11 +26,18 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     return rounded;
 }
 
-/* The same without ACTIVATIONS_F32: e4m3 and NVFP4 weights are multiplied by matrix units too, x in f16. */
-static inline double scaled_x_eps(const struct op_case *c)
+/* Products of e4m3 and NVFP4 weights: without ACTIVATIONS_F32 on matrix units too, x in f16. */
+static inline bool op_has_scaled_mma(const struct op_case *c)
 {
-    bool mma = c->dtype == DT_E4M3 || c->dtype == DT_NVFP4;
-    return mma && c->op == &op_linear ? 0x1p-11 : 0;
+    return (c->dtype == DT_E4M3 || c->dtype == DT_NVFP4) && c->op == &op_linear;
+}
+
+static inline struct op_case with_halved_x(const struct op_case *c)
+{
+    struct op_case rounded = with_rounded_x(c);
+    if (op_has_scaled_mma(c))
+        rounded.x_eps = 0x1p-11;
+    return rounded;
 }
 
 /* Quantised types whose codes, minima and scales are those of others: on emulated devices with INGOT_ALL

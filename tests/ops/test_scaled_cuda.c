@@ -41,7 +41,7 @@ Test(scaled_cuda, agrees_with_double_precision_alone_and_in_chunks)
         if (!wanted(&c))
             continue;
         float *out = results(be, &c);
-        c.x_eps = scaled_x_eps(&c);
+        c = with_halved_x(&c);
         check_reference(&c, out);
         check_chunks(be, &c, 1, out);
         check_chunks(be, &c, 5, out);
