@@ -42,7 +42,7 @@ enum {
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 /* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32; with F32 integers
- * with an index of groups do it in f32: FEATURE_SORTED is absent.)
+ * with an index of groups do it in f32: FEATURE_SORTED is absent.)  CUDA: with F32 e4m3 and NVFP4 weights meet f32, else f16 (scaled_kernels.h).
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS
@@ -86,7 +86,7 @@ struct backend_info {
      * may see others (CUDA_VISIBLE_DEVICES).  "": no such device */
     char bus[16], uuid[48];
     unsigned kv_types; /* bit (1 << dtype) for each KV element type that attention takes */
-    enum activations activations; /* CPU: never AUTO */
+    enum activations activations; /* CPU: never AUTO; CUDA: F32 or AUTO */
     char matrix[16]; /* GPU: compute capability and kind of matrix instruction, "sm90-mma": what
                           the bits of products depend on; "": nothing of the kind */
 };

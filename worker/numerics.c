@@ -8,7 +8,9 @@ static const char *activations(const struct numerics_facts *n)
     static const char *const cpu[] = {"a8", "a8-bf16", "a8-bf16-tiles"};
     if (n->checkpoint)
         return "ac";
-    return strcmp(n->backend, "cpu") == 0 ? cpu[n->activations] : "aw";
+    if (strcmp(n->backend, "cpu") == 0)
+        return cpu[n->activations];
+    return n->scaled_f32 ? "aw-f32" : "aw";
 }
 
 void numerics_id(const struct numerics_facts *n, char out[NUMERICS_ID_SIZE])

@@ -10,7 +10,7 @@ static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnn
 
 static const enum activations activations[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16,
                                                ACTIVATIONS_BF16_TILES, ACTIVATIONS_F32};
-enum { CHECKPOINT = ARRAY_LEN(activations) - 1 };
+enum { AUTO, F32, CHECKPOINT = ARRAY_LEN(activations) - 1 };
 
 static const struct option_row own_rows[] = {
     {.help = "Model"},
@@ -122,6 +122,14 @@ const char *worker_backend_name(const struct shared_options *o)
 bool worker_wants_graphs(const struct shared_options *o)
 {
     return o->graphs == 0;
+}
+
+bool worker_has_activations(const struct shared_options *o)
+{
+    bool f32 = o->activations == AUTO || o->activations == F32;
+    if (strcmp(worker_backend_name(o), "cpu") == 0 || worker_rounds_inputs(o))
+        return true;
+    return strcmp(worker_backend_name(o), "cuda") == 0 ? f32 : o->activations == AUTO;
 }
 
 bool worker_rounds_inputs(const struct shared_options *o)

@@ -25,6 +25,8 @@ const char *worker_backend_name(const struct shared_options *o);
 const char *worker_coll_name(const struct shared_options *o);
 /* Are graphs wanted where they are possible? */
 bool worker_wants_graphs(const struct shared_options *o);
+/* Has the backend what --activations asks for? */
+bool worker_has_activations(const struct shared_options *o);
 /* Are inputs of quantised matrices rounded as the checkpoint says? */
 bool worker_rounds_inputs(const struct shared_options *o);
 /* Do ranks take cores of their own? */

@@ -127,12 +127,16 @@ static bool has_bf16_matrix(const struct loader *ld)
 
 static void set_numerics(struct rank *g)
 {
-    bool rounds = has_bf16_matrix(g->ld); /* nothing else is computed differently */
+    const struct model_config *mc = loader_config(g->ld);
+    bool rounds = has_bf16_matrix(g->ld);         /* nothing else is computed differently, */
+    bool scaled = mc->fp8 || mc->fp4 != FP4_NONE; /* by CUDA nothing but these */
+    bool f32 = g->plan.info.activations == ACTIVATIONS_F32;
     struct numerics_facts n = {.backend = worker_backend_name(g->opt),
                                .fast = g->opt->numerics != 0,
                                .checkpoint = worker_rounds_inputs(g->opt),
-                               .sorted = loader_config(g->ld)->int_sorted,
+                               .sorted = mc->int_sorted,
                                .activations = rounds ? g->plan.info.activations : ACTIVATIONS_F32,
+                               .scaled_f32 = scaled && f32,
                                .kv = g->plan.dc.kv_dtype,
                                .world = g->ci.world,
                                .matrix = g->plan.info.matrix};

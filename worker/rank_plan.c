@@ -28,11 +28,10 @@ static enum status set_sizes(struct rank_plan *p, const struct model_config *mc)
     if (p->place.world > 1 && strcmp(worker_backend_name(o), "metal") == 0)
         FAIL(ST_UNSUPPORTED, "--tp %d: the backend metal runs on one rank alone (--tp 1)",
              p->place.world);
-    if (o->activations != 0 && !worker_rounds_inputs(o) &&
-        strcmp(worker_backend_name(o), "cpu") != 0)
+    if (!worker_has_activations(o))
         FAIL(ST_UNSUPPORTED,
-             "--activations f32, bf16 and bf16-tiles are the CPU backend's: backend %s has one way "
-             "for 16-bit weights",
+             "--activations bf16 and bf16-tiles are the CPU backend's, f32 that one's and CUDA's: "
+             "backend %s has one way for these weights",
              worker_backend_name(o));
     if (!(p->info.kv_types & 1U << p->dc.kv_dtype))
         FAIL(ST_UNSUPPORTED, "--kv-dtype %s: backend %s cannot do that", dtype_name(p->dc.kv_dtype),

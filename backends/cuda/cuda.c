@@ -94,6 +94,7 @@ static enum status cuda_open(struct backend **out, const struct backend_config *
     be->base.ops = &cuda_ops;
     be->device = device;
     be->planned = cfg->planned;
+    be->exact_x = cfg->activations == ACTIVATIONS_F32;
     enum status st = take_device(be, cfg->numerics);
     if (st != ST_OK) {
         cuda_close(be);
@@ -132,6 +133,7 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         .features =
             ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
+        .activations = be->exact_x ? ACTIVATIONS_F32 : ACTIVATIONS_AUTO,
     };
     snprintf(out->bus, sizeof out->bus, "%s", bus);
     write_uuid(&prop.uuid, out->uuid);

@@ -14,7 +14,7 @@ extern "C" {
 #include "backends/cuda/scaled_layout.h"
 
 enum {
-    CUDA_CONTRACT = 2, /* raise it with every change of a bit of this backend alone */
+    CUDA_CONTRACT = 3, /* raise it with every change of a bit of this backend alone */
     N_EVENTS = 16,
     STAGING_BYTES = 16 << 20,      /* pinned memory through which host data goes */
     SCRATCH_BYTES = 96 << 20,      /* of the device, for one op at a time */
@@ -89,6 +89,7 @@ struct backend {
     struct pool device_pool[N_POOLS], pinned_pool[N_POOLS];
     struct mem_plan plan, used;
     enum mem_part part;  /* of what is alloc'ed now */
+    bool exact_x;        /* x meets scaled weights in f32, on no matrix units: ACTIVATIONS_F32 */
     struct buf *scratch; /* [SCRATCH_BYTES]; free for every op: ops are in one stream */
     struct buf *staging; /* [STAGING_BYTES] pinned, filled in a ring */
     size_t staging_used;

@@ -44,6 +44,7 @@
  *   uint32_t byte_perm(a, b, pick)  byte i is byte (pick >> 4 i & 7) of the eight of b:a; bit 3 of
  *                                   each is 0
  *   float widen_f16(h)              exact
+ *   uint32_t mul_f16x2(a, b)        the products of two f16 in a register each, rounded to nearest even
  *   uint32_t pack_bf16(lo, hi), pack_f16(lo, hi)   f32 rounded to nearest even, two in a register
  *
  * Memory:

@@ -230,6 +230,13 @@ DEVICE float widen_f16(uint16_t h)
     return f;
 }
 
+DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b)
+{
+    uint32_t v;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
+
 DEVICE uint32_t pack_bf16(float lo, float hi)
 {
     uint32_t v;

@@ -48,7 +48,26 @@ static size_t packed_bytes(size_t k)
 
 static size_t unscale_bytes(size_t k)
 {
-    return (k / K_SEGMENT + N_SLICES) * sizeof(float);
+    return (k / SCALED_SEGMENT + N_SLICES) * sizeof(float);
+}
+
+/* A matrix of scaled_layout.h whose x is packed; NULL is none. */
+static bool has_mma(const struct weight *w)
+{
+    return w && w->scaled.mma;
+}
+
+/* The same of a row for w, k columns: with mma of slices that begin in a block more. */
+static size_t packed_row_bytes(const struct weight *w, size_t k)
+{
+    size_t own = has_mma(w) ? (size_t)w->k_pad * sizeof(uint16_t) : 0;
+    return larger(packed_bytes(k), own);
+}
+
+static size_t unscale_row_bytes(const struct weight *w, size_t k)
+{
+    size_t own = has_mma(w) ? (size_t)w->k_layout.seg[w->k_layout.n_slices] * sizeof(float) : 0;
+    return larger(unscale_bytes(k), own);
 }
 
 static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
@@ -64,10 +83,10 @@ static struct room room_of(const struct moe_layer *ml, int32_t n_tokens)
     r.token = take(&r.total, pairs * sizeof(int32_t));
     r.row = take(&r.total, pairs * sizeof(int32_t));
     r.hidden = take(&r.total, pairs * F * sizeof(float));
-    r.packed = take(&r.total, pairs * packed_bytes(F));
-    r.unscale = take(&r.total, pairs * unscale_bytes(F));
-    r.shared_bytes = larger(round_up_size(pairs * packed_bytes(D), ALIGN) +
-                                round_up_size(pairs * unscale_bytes(D), ALIGN),
+    r.packed = take(&r.total, pairs * packed_row_bytes(ml->down, F));
+    r.unscale = take(&r.total, pairs * unscale_row_bytes(ml->down, F));
+    r.shared_bytes = larger(round_up_size(pairs * packed_row_bytes(ml->gate_up, D), ALIGN) +
+                                round_up_size(pairs * unscale_row_bytes(ml->gate_up, D), ALIGN),
                             larger(smaller(most, PARTS_BYTES), least));
     r.shared = take(&r.total, r.shared_bytes);
     return r;
@@ -79,10 +98,18 @@ static int32_t chunk_of(const struct moe_layer *ml, int32_t n_tokens)
     return n_tokens < most ? n_tokens : most;
 }
 
+/* Bytes that the slices of a row add at most where they begin in a block, packed and unscaled. */
+enum { GAPS_BYTES = N_SLICES * (2 * 256 + 2 * (int)sizeof(float)), GAPS_TOKENS = 64 };
+
 size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
 {
     (void)be;
-    return room_of(ml, chunk_of(ml, max_tokens)).total;
+    int32_t few = max_tokens < GAPS_TOKENS ? max_tokens : GAPS_TOKENS;
+    size_t gaps = 2 * (size_t)few * (size_t)ml->top_k * GAPS_BYTES + 4 * ALIGN;
+    struct moe_layer shape = *ml; /* a plan is made before there are weights */
+    shape.gate_up = shape.down = NULL;
+    return larger(room_of(&shape, chunk_of(ml, max_tokens)).total,
+                  room_of(&shape, chunk_of(ml, few)).total + gaps);
 }
 
 /* A chunk of tokens. */
@@ -115,7 +142,7 @@ static struct view scratch_view(const struct chunk *c, size_t at, int32_t rows, 
 static int32_t tile_rows_of(const struct chunk *c, const struct weight *w)
 {
     int32_t mean = n_pairs(c) / c->ml->n_experts;
-    if (has_panels(w))
+    if (has_panels(w) && !has_mma(w))
         return MOE_ROWS_TILE;
     if (w->dtype == DT_F32)
         return MOE_F32_TILE;
@@ -173,10 +200,10 @@ static size_t x_bytes(const struct weight *w, size_t pairs)
     size_t groups = (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
     if (w->quant)
         return round_up_size(pairs * groups * QUANT_RECORD, ALIGN);
-    if (has_panels(w) || w->dtype == DT_F32)
+    if ((has_panels(w) && !has_mma(w)) || w->dtype == DT_F32)
         return 0;
-    return round_up_size(pairs * packed_bytes((size_t)w->k), ALIGN) +
-           round_up_size(pairs * unscale_bytes((size_t)w->k), ALIGN);
+    return round_up_size(pairs * packed_row_bytes(w, (size_t)w->k), ALIGN) +
+           round_up_size(pairs * unscale_row_bytes(w, (size_t)w->k), ALIGN);
 }
 
 /* Bytes that gate and up take beside hidden, where moe_act makes it: panels write gate to hidden. */
@@ -188,12 +215,14 @@ static size_t gated_bytes(const struct moe_layer *ml, size_t pairs)
     return pairs * (has_panels(ml->gate_up) ? 1 : 2) * F * sizeof(float);
 }
 
-/* Has the room what products and gates take?  Packed x, then gate and up, are in `shared`. */
-static bool fits(const struct moe_layer *ml, int32_t n_tokens)
+/* Has the room, of `bytes`, what products and gates take?  Packed x, then gate and up, are in
+ * `shared`. */
+static bool fits(const struct moe_layer *ml, int32_t n_tokens, size_t bytes)
 {
     size_t pairs = (size_t)n_tokens * (size_t)ml->top_k;
     struct room r = room_of(ml, n_tokens);
-    return x_bytes(ml->gate_up, pairs) + gated_bytes(ml, pairs) <= r.shared_bytes &&
+    return r.total <= bytes &&
+           x_bytes(ml->gate_up, pairs) + gated_bytes(ml, pairs) <= r.shared_bytes &&
            (!ml->down->quant || x_bytes(ml->down, pairs) <=
                                     r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed);
 }
@@ -209,14 +238,25 @@ static struct quant_experts quant_experts_of(const struct chunk *c, const struct
     return e;
 }
 
+/* packed, unscale: with mma. */
 static struct scaled_experts scaled_experts_of(const struct chunk *c, const struct weight *w,
-                                               struct view x, struct view out)
+                                               struct view x, struct view out, char *packed,
+                                               char *unscale)
 {
     struct scaled_experts e = {.job = scaled_job_of(w, x, out),
                                .groups = c->groups,
                                .expert_bytes = (size_t)w->n_pad / SCALED_PANEL * panel_bytes_of(w)};
     e.job.n_tokens = n_pairs(c);
+    e.job.packed = (uint16_t *)(void *)packed;
+    e.job.unscale = (float *)(void *)unscale;
     return e;
+}
+
+static enum status run_scaled(struct backend *be, const struct scaled_experts *e)
+{
+    if (!e->job.m.at.mma)
+        return scaled_moe(be, e);
+    return e->groups.tile_rows == MOE_ROWS_TILE ? scaled_moe_rows(be, e) : scaled_moe_tiles(be, e);
 }
 
 /* gate|up, or up alone, of panels: gate to hidden, up to `up`. */
@@ -231,11 +271,16 @@ static enum status run_panels(struct backend *be, struct chunk *c, struct view h
         TRY(quant_pack(be, &e.job));
         return quant_moe(be, &e);
     }
-    struct scaled_experts e = scaled_experts_of(c, w, c->x, hidden);
+    char *packed = c->memory + c->room.shared;
+    char *unscale =
+        packed + round_up_size((size_t)n_pairs(c) * packed_row_bytes(w, (size_t)w->k), ALIGN);
+    struct scaled_experts e = scaled_experts_of(c, w, c->x, hidden, packed, unscale);
     e.job.rows = c->groups.token;
     e.up = up;
     e.ffn = c->ml->ffn;
-    return scaled_moe(be, &e);
+    if (has_mma(w))
+        TRY(scaled_pack(be, &e.job));
+    return run_scaled(be, &e);
 }
 
 /* The same of floats, to hidden or, with hidden.cols = 2 ffn, side by side. */
@@ -328,7 +373,7 @@ static enum status run_rows_of_down(struct backend *be, const struct chunk *c, s
         struct scaled_experts e = d->scaled;
         e.job.m.w += panels;
         e.job.m.n = n;
-        return scaled_moe(be, &e);
+        return run_scaled(be, &e);
     }
     struct moe_product p = d->floats;
     p.job.w = (const char *)p.job.w + (size_t)col * (size_t)down->k_pad * dtype_size(p.job.dtype);
@@ -373,7 +418,10 @@ static enum status run_down(struct backend *be, struct chunk *c, struct view hid
         d.quant = quant_experts_of(c, down, hidden, parts, c->memory + c->room.packed);
         TRY(quant_pack(be, &d.quant.job));
     } else if (has_panels(down)) {
-        d.scaled = scaled_experts_of(c, down, hidden, parts);
+        d.scaled = scaled_experts_of(c, down, hidden, parts, c->memory + c->room.packed,
+                                     c->memory + c->room.unscale);
+        if (has_mma(down))
+            TRY(scaled_pack(be, &d.scaled.job));
     } else if (down->dtype != DT_F32) {
         TRY(linear_pack(be, &d.floats.job));
     }
@@ -399,14 +447,15 @@ enum status cuda_moe_ffn(struct backend *be, const struct moe_layer *ml, struct 
                          struct view ids, struct view weights, struct view scratch, struct view out)
 {
     check_shapes(ml, x, ids, weights, out);
-    assert((size_t)scratch.cols * sizeof(float) >= cuda_moe_scratch(be, ml, x.rows));
+    const size_t bytes = (size_t)scratch.cols * sizeof(float);
+    assert(bytes >= cuda_moe_scratch(be, ml, x.rows));
     if (ml->ffn == 0) /* this rank has no columns */
         return cuda_zero(be, out);
     for (int32_t row = 0, n; row < x.rows; row += n) {
         n = chunk_of(ml, x.rows - row);
-        while (n > 1 && !fits(ml, n))
+        while (n > 1 && !fits(ml, n, bytes))
             n = (n + 1) / 2;
-        if (!fits(ml, n))
+        if (!fits(ml, n, bytes))
             FAIL(ST_UNSUPPORTED, "experts of %d x %d: the CUDA backend has no room for their gates",
                  ml->hidden, ml->ffn);
         struct chunk c = {.ml = ml,

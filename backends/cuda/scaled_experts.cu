@@ -16,19 +16,19 @@ template <int KIND> KERNEL(WARPS * 32, PER_SM) scaled_experts_kernel(struct scal
     pdl_wait();
     stage_levels(levels, a.m);
     SYNC_THREADS(); /* levels are written */
-    const int warp = warp_id(), per_block = WARPS / a.n_slices, slice = warp % a.n_slices;
+    const int warp = warp_id(), per_block = WARPS / a.k.n_slices, slice = warp % a.k.n_slices;
     const int n_panels = (a.m.n + SCALED_PANEL - 1) / SCALED_PANEL;
     const int n_groups = (n_panels + per_block - 1) / per_block, end = n_items(e.groups, n_groups);
-    const int32_t begin = slice > 0 ? a.end[slice - 1] : 0;
+    const int32_t begin = a.k.col[slice];
     for (int item = (int)blockIdx.x; item < end; item += (int)gridDim.x) {
         const struct expert_tile tile = expert_tile_at(e.groups, n_groups, item);
-        const int panel = tile.i * per_block + warp / a.n_slices;
+        const int panel = tile.i * per_block + warp / a.k.n_slices;
         const int32_t row = panel * SCALED_PANEL + lane_id();
         float acc[NT] = {};
         scaled_chain<KIND, NT, false>(
             acc, a.m,
             a.m.w + (size_t)tile.expert * e.expert_bytes + (size_t)panel * a.m.at.panel_bytes,
-            begin, panel < n_panels ? a.end[slice] : begin,
+            begin, panel < n_panels ? a.k.col[slice + 1] : begin,
             a.rows ? a.x : a.x + (size_t)tile.row0 * a.x_stride, a.x_stride,
             a.rows ? a.rows + tile.row0 : nullptr, tile.n_rows, levels, x_tile[warp]);
         if (row < a.m.n)
@@ -38,7 +38,7 @@ template <int KIND> KERNEL(WARPS * 32, PER_SM) scaled_experts_kernel(struct scal
 
 template <int KIND> static enum status launch(struct backend *be, const struct scaled_experts *e)
 {
-    const int per_block = WARPS / e->job.n_slices * SCALED_PANEL;
+    const int per_block = WARPS / e->job.k.n_slices * SCALED_PANEL;
     const int64_t items = max_tiles(&e->groups) * ((e->job.m.n + per_block - 1) / per_block);
     const int64_t at_once = (int64_t)be->n_sm * PER_SM;
     return LAUNCH_DEPENDENT(be, scaled_experts_kernel<KIND>,

@@ -16,17 +16,17 @@ scaled_kernel(struct scaled_job a, int32_t n_tiles)
 {
     SHARED(float, tile, [WARPS][NT][SCALED_CHUNK]);
     SHARED(float, levels, [16]);
-    const int warp = warp_id(), lane = lane_id(), per_block = WARPS / a.n_slices;
-    const int slice = warp % a.n_slices, n_panels = (a.m.n + SCALED_PANEL - 1) / SCALED_PANEL;
+    const int warp = warp_id(), lane = lane_id(), per_block = WARPS / a.k.n_slices;
+    const int slice = warp % a.k.n_slices, n_panels = (a.m.n + SCALED_PANEL - 1) / SCALED_PANEL;
     const int group = (int)blockIdx.x / n_tiles;
     const int32_t token0 = (int32_t)blockIdx.x % n_tiles * NT, left = a.n_tokens - token0;
-    const int n_tokens = left < NT ? left : NT, panel = group * per_block + warp / a.n_slices;
-    const int32_t begin = slice > 0 ? a.end[slice - 1] : 0;
+    const int n_tokens = left < NT ? left : NT, panel = group * per_block + warp / a.k.n_slices;
+    const int32_t begin = a.k.col[slice];
     float acc[NT] = {};
     stage_levels(levels, a.m);
     SYNC_THREADS(); /* levels are written */
     scaled_chain<KIND, NT, true>(acc, a.m, a.m.w + (size_t)panel * a.m.at.panel_bytes, begin,
-                                 panel < n_panels ? a.end[slice] : begin,
+                                 panel < n_panels ? a.k.col[slice + 1] : begin,
                                  a.rows ? a.x : a.x + (size_t)token0 * a.x_stride, a.x_stride,
                                  a.rows ? a.rows + token0 : nullptr, n_tokens, levels, tile[warp]);
     sync_warp(); /* the last chunk has been read */
@@ -38,8 +38,8 @@ scaled_kernel(struct scaled_job a, int32_t n_tiles)
         const int in_block = e / (n_tokens * SCALED_PANEL), t = e / SCALED_PANEL % n_tokens;
         const int32_t row = (group * per_block + in_block) * SCALED_PANEL + e % SCALED_PANEL;
         float stack[STACK_LEVELS], sum = 0.0f;
-        for (int i = 0; i < a.n_slices; i++)
-            sum = tree_push(stack, i, tile[in_block * a.n_slices + i][t][e % SCALED_PANEL]);
+        for (int i = 0; i < a.k.n_slices; i++)
+            sum = tree_push(stack, i, tile[in_block * a.k.n_slices + i][t][e % SCALED_PANEL]);
         if (row < a.m.n)
             a.out[(size_t)(token0 + t) * a.out_stride + (size_t)row] =
                 a.bias ? sum + a.bias[row] : sum;
@@ -52,7 +52,8 @@ static enum status launch_nt(struct backend *be, const struct scaled_job *job)
     const int64_t panels = (job->m.n + SCALED_PANEL - 1) / SCALED_PANEL;
     const int32_t n_tiles = (job->n_tokens + NT - 1) / NT;
     return LAUNCH_DEPENDENT(be, (scaled_kernel<KIND, NT>),
-                            (unsigned)blocks_for(panels, WARPS / job->n_slices) * (unsigned)n_tiles,
+                            (unsigned)blocks_for(panels, WARPS / job->k.n_slices) *
+                                (unsigned)n_tiles,
                             WARPS * 32, 0, *job, n_tiles);
 }
 
@@ -82,10 +83,32 @@ extern "C" enum status scaled_linear(struct backend *be, const struct scaled_job
 
 struct scaled_embed_args {
     struct scaled_matrix m;
+    struct k_layout k;
     int32_t first_id, id_stride, out_stride;
     const int32_t *ids;
     float *out;
 };
+
+/* Where column col is stored. */
+DEVICE int32_t stored_column(const struct scaled_embed_args &a, int32_t col)
+{
+    int32_t slice = 0;
+    while (col >= a.k.col[slice + 1])
+        slice++;
+    const int32_t first = a.k.col[slice];
+    return a.k.at[slice] + (a.m.at.skip + first) % a.m.at.block + col - first;
+}
+
+/* Of SMALL with mma: the scale of the block that has a column stored at `at`. */
+DEVICE float small_scale_at(const unsigned char *panel, int32_t at, int lane)
+{
+    constexpr int cols = 2 * SCALED_STEP, blocks = cols / SCALED_SMALL_BLOCK;
+    const unsigned char *scales = panel + 3 * SCALED_PANEL * sizeof(float);
+    const float *f = (const float *)panel + lane;
+    const size_t of_lane = ((size_t)(at / cols) * SCALED_PANEL + (size_t)lane) * blocks;
+    return f32_of_e4m3(scales[of_lane + (size_t)(at % cols / SCALED_SMALL_BLOCK)]) * f[0] /
+           f[SCALED_PANEL];
+}
 
 /* grid (T, K / EMBED_THREADS): a thread has one column.  Bytes: the row's codes and scales, + 4 K. */
 template <int KIND> KERNEL(EMBED_THREADS) scaled_embed_kernel(struct scaled_embed_args a)
@@ -102,16 +125,20 @@ template <int KIND> KERNEL(EMBED_THREADS) scaled_embed_kernel(struct scaled_embe
     if (row >= 0 && row < a.m.n) {
         const unsigned char *panel = a.m.w + (size_t)(row / SCALED_PANEL) * a.m.at.panel_bytes;
         const int lane = (int)(row % SCALED_PANEL);
-        const int32_t run = col / (scaled_shape<KIND>::bytes ? 16 : SCALED_CHUNK);
+        const int32_t at = a.m.at.mma ? stored_column(a, col) : col;
+        const int32_t run = at / (scaled_shape<KIND>::bytes ? 16 : SCALED_CHUNK);
         uint32_t code = panel[a.m.at.codes_at + (size_t)run * SCALED_RUN_BYTES + (size_t)lane * 16 +
-                              (size_t)(col % 16)];
+                              (size_t)(at % 16)];
         if (!scaled_shape<KIND>::bytes)
-            code = code >> col / 16 % 2 * 4 & 15U;
+            code = code >> at / 16 % 2 * 4 & 15U;
         int32_t group = 0;
         if (scaled_shape<KIND>::indexed)
             group = ((const uint16_t *)(panel + a.m.at.index_at))[col];
         struct held_scale held = {0.0f, 0.0f, -1};
-        hold_scale<KIND>(held, a.m, panel, col, group, lane);
+        if (KIND == SCALED_SMALL && a.m.at.mma)
+            held.scale = small_scale_at(panel, at, lane);
+        else
+            hold_scale<KIND>(held, a.m, panel, col, group, lane);
         value = scaled_value<KIND>(code, held, levels) + 0.0f;
     }
     a.out[(int64_t)blockIdx.x * a.out_stride + col] = value;
@@ -127,10 +154,11 @@ static enum status launch_embed(struct backend *be, const struct scaled_embed_ar
 }
 
 extern "C" enum status scaled_embed(struct backend *be, const struct scaled_matrix *m,
-                                    int32_t first_id, struct view ids, struct view out)
+                                    const struct k_layout *k, int32_t first_id, struct view ids,
+                                    struct view out)
 {
-    const struct scaled_embed_args a = {*m,         first_id,      ids.stride,
-                                        out.stride, view_i32(ids), view_f32(out)};
+    const struct scaled_embed_args a = {
+        *m, *k, first_id, ids.stride, out.stride, view_i32(ids), view_f32(out)};
     switch (m->at.kind) {
     case SCALED_E4M3:
         return launch_embed<SCALED_E4M3>(be, &a, out.rows);

@@ -44,4 +44,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/quant_tiles.cu
   ${INGOT_CUDA_DIR}/rows.cu
   ${INGOT_CUDA_DIR}/scaled_experts.cu
-  ${INGOT_CUDA_DIR}/scaled_linear.cu)
+  ${INGOT_CUDA_DIR}/scaled_linear.cu
+  ${INGOT_CUDA_DIR}/scaled_pack.cu
+  ${INGOT_CUDA_DIR}/scaled_rows.cu
+  ${INGOT_CUDA_DIR}/scaled_tiles.cu)

@@ -72,30 +72,38 @@ static size_t padded_rows(const struct weight_src *src)
     return src->vector ? 1 : round_up_size((size_t)weight_src_rows(src), pad);
 }
 
-/* A vector's elements follow each other. */
-static struct k_layout layout_of(const struct weight_src *src, bool stacked)
+/* Is the matrix multiplied on the matrix units, by scaled_rows.cu and scaled_tiles.cu? */
+static bool has_mma(const struct backend *be, const struct weight_src *src)
 {
+    return !be->exact_x && !src->vector && scaled_has_mma(&src->part[0]);
+}
+
+/* A vector's elements follow each other. */
+static struct k_layout layout_of(const struct backend *be, const struct weight_src *src,
+                                 bool stacked)
+{
+    if (has_mma(be, src))
+        return scaled_k_layout(src);
     if (!src->vector)
         return k_layout_of(src, stacked);
     return (struct k_layout){.n_slices = 1, .col = {0, src->cols}, .at = {0, src->cols}};
 }
 
-static size_t padded_cols(const struct weight_src *src, bool stacked)
+static size_t padded_cols(const struct backend *be, const struct weight_src *src, bool stacked)
 {
-    struct k_layout k = layout_of(src, stacked);
+    struct k_layout k = layout_of(be, src, stacked);
     return (size_t)k.at[k.n_slices];
 }
 
-static size_t data_bytes(const struct weight_src *src, bool stacked)
+static size_t data_bytes(const struct backend *be, const struct weight_src *src, bool stacked)
 {
     const struct quant_type *q = quant_of(&src->part[0]);
     if (q)
         return padded_rows(src) / QUANT_PANEL *
                quant_place_of(q, src->part[0].skip, src->cols).panel_bytes;
     if (scaled_kind_of(src->part[0].dtype) != SCALED_NONE)
-        return padded_rows(src) / SCALED_PANEL *
-               scaled_place_of(&src->part[0], src->cols).panel_bytes;
-    return padded_rows(src) * padded_cols(src, stacked) * dtype_size(stored_type(src));
+        return padded_rows(src) / SCALED_PANEL * scaled_place_of(src, has_mma(be, src)).panel_bytes;
+    return padded_rows(src) * padded_cols(be, src, stacked) * dtype_size(stored_type(src));
 }
 
 static size_t bias_bytes(const struct weight_src *src)
@@ -108,7 +116,7 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
     size_t bytes = 0;
     struct weight_src run;
     if (!has_runs(src))
-        return alloc_bytes(data_bytes(src, false)) + alloc_bytes(bias_bytes(src));
+        return alloc_bytes(data_bytes(be, src, false)) + alloc_bytes(bias_bytes(src));
     for (int32_t i = 0; i < src->n_parts;) {
         i = source_of_run(src, i, &run);
         bytes += cuda_weight_bytes(be, &run);
@@ -117,15 +125,14 @@ size_t cuda_weight_bytes(struct backend *be, const struct weight_src *src)
 }
 
 /* Of n_stacked matrices; 0: of one that is no stack. */
-static size_t all_bytes(const struct weight_src *src, int32_t n_stacked)
+static size_t all_bytes(const struct backend *be, const struct weight_src *src, int32_t n_stacked)
 {
-    return data_bytes(src, n_stacked > 0) * (size_t)(n_stacked ? n_stacked : 1);
+    return data_bytes(be, src, n_stacked > 0) * (size_t)(n_stacked ? n_stacked : 1);
 }
 
 size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
 {
-    (void)be;
-    return round_up_size(all_bytes(src, n), ALLOC_ALIGN);
+    return round_up_size(all_bytes(be, src, n), ALLOC_ALIGN);
 }
 
 /* A panel of that many columns has less than 2^31 bytes. */
@@ -250,7 +257,7 @@ static void store_panel(const struct weight_src *src, const struct weight *w, in
 {
     const char *rows[QUANT_PANEL];
     if (!w->quant) {
-        scaled_store_panel(src, &w->scaled, row, n, out);
+        scaled_store_panel(src, &w->scaled, &w->k_layout, row, n, out);
         return;
     }
     rows_of(src, row, n, rows);
@@ -318,7 +325,7 @@ static enum status load_bias(struct backend *be, const struct weight_src *src,
 /* Buffers are zeroed when they are taken: so is the padding below the last row. */
 static enum status take_memory(struct backend *be, const struct weight_src *src, struct weight *w)
 {
-    size_t bytes = all_bytes(src, w->n_stacked);
+    size_t bytes = all_bytes(be, src, w->n_stacked);
     if (bytes > 0)
         TRY(cuda_alloc(be, bytes, MEM_DEVICE, &w->data));
     if (weight_src_has_bias(src))
@@ -363,13 +370,13 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->n = src->vector ? 1 : (int32_t)weight_src_rows(src);
     w->k = src->cols;
     w->n_pad = (int32_t)padded_rows(src);
-    w->k_pad = (int32_t)padded_cols(src, n_stacked > 0);
-    w->k_layout = layout_of(src, n_stacked > 0);
+    w->k_pad = (int32_t)padded_cols(be, src, n_stacked > 0);
+    w->k_layout = layout_of(be, src, n_stacked > 0);
     w->quant = quant_of(&src->part[0]);
     w->skip = src->part[0].skip;
     if (w->quant)
         w->place = quant_place_of(w->quant, w->skip, w->k);
-    w->scaled = src->vector ? (struct scaled_place){0} : scaled_place_of(&src->part[0], w->k);
+    w->scaled = src->vector ? (struct scaled_place){0} : scaled_place_of(src, has_mma(be, src));
     enum status st = take_memory(be, src, w);
     if (st != ST_OK) {
         cuda_free_weight(be, w);

@@ -364,6 +364,14 @@ DEVICE float widen_f16(uint16_t h)
     return f32_of_f16(h);
 }
 
+DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b)
+{
+    /* products of f16 are exact in f32 */
+    const float lo = f32_of_f16((uint16_t)a) * f32_of_f16((uint16_t)b);
+    const float hi = f32_of_f16((uint16_t)(a >> 16)) * f32_of_f16((uint16_t)(b >> 16));
+    return (uint32_t)f16_of_f32(lo) | (uint32_t)f16_of_f32(hi) << 16;
+}
+
 DEVICE uint32_t pack_bf16(float lo, float hi)
 {
     return (uint32_t)bf16_of_f32(lo) | (uint32_t)bf16_of_f32(hi) << 16;

@@ -150,13 +150,13 @@ Test(rank_cuda, memory_of_the_library_is_not_planned_with)
     }
 }
 
-/* Rounding as the checkpoint says is CUDA's too; how 16-bit weights are multiplied is not a choice. */
+/* f32, and rounding as the checkpoint says, are CUDA's too; how 16-bit weights are multiplied is not a choice. */
 Test(rank_cuda, activations)
 {
     static const struct {
         int option; /* of --activations */
         enum status st;
-    } cases[] = {{0, ST_OK}, {1, ST_UNSUPPORTED}, {3, ST_UNSUPPORTED}, {4, ST_OK}};
+    } cases[] = {{0, ST_OK}, {1, ST_OK}, {2, ST_UNSUPPORTED}, {3, ST_UNSUPPORTED}, {4, ST_OK}};
     struct rank_rig r;
     MUST(rank_rig_plan(&r, golden("llama-fp8-block"), "off", "strict"));
     MUST(loader_round_inputs(r.ld));

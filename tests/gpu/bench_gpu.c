@@ -163,7 +163,7 @@ static void measure_product(struct bench *b)
 
 static void open_backend(struct bench *b, enum numerics numerics, enum status *st)
 {
-    struct backend_config cfg = {.numerics = numerics};
+    struct backend_config cfg = {.numerics = numerics, .activations = ACTIVATIONS_AUTO};
     *st = backend_open(&b->be, "cuda", &cfg);
     if (*st != ST_OK)
         return;
@@ -344,7 +344,7 @@ static void bench_ops(struct bench *b, const char *predicted)
 {
     struct bench_rows_config cfg = {
         .tiny = b->tiny, .copy_gbs = b->copy_gbs, .predicted = predicted, .json = b->json};
-    struct backend_config strict = {.numerics = NUMERICS_STRICT};
+    struct backend_config strict = {.numerics = NUMERICS_STRICT, .activations = ACTIVATIONS_AUTO};
     must(backend_open(&b->be, "cuda", &strict));
     must(bench_rows(b->be, &cfg));
     backend_ops_of(b->be)->close(b->be);

@@ -39,10 +39,10 @@ struct decoder_config rank_config(const struct model_config *mc, enum dtype kv, 
 }
 
 static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype kv,
-                             const struct rank_place *p, bool rounds_inputs)
+                             const struct rank_place *p, enum activations a, bool rounds_inputs)
 {
     memset(r, 0, sizeof *r);
-    TRY(backend_open(&r->be, "cuda", &(struct backend_config){0}));
+    TRY(backend_open(&r->be, "cuda", &(struct backend_config){.activations = a}));
     TRY(loader_open(&r->ld, dir));
     if (rounds_inputs)
         TRY(loader_round_inputs(r->ld));
@@ -56,12 +56,17 @@ static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype 
 enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
                       const struct rank_place *p)
 {
-    return open_rank(r, dir, kv, p, false);
+    return open_rank(r, dir, kv, p, ACTIVATIONS_AUTO, false);
+}
+
+enum status rank_open_f32(struct rank_engine *r, const char *dir, enum dtype kv)
+{
+    return open_rank(r, dir, kv, NULL, ACTIVATIONS_F32, false);
 }
 
 enum status rank_open_rounded(struct rank_engine *r, const char *dir, enum dtype kv)
 {
-    return open_rank(r, dir, kv, NULL, true);
+    return open_rank(r, dir, kv, NULL, ACTIVATIONS_F32, true);
 }
 
 void rank_close(struct rank_engine *r)

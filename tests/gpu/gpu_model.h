@@ -28,6 +28,8 @@ struct rank_place {
 /* p NULL: the only rank.  On failure too, r is closed by rank_close. */
 MUST_CHECK enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
                                  const struct rank_place *p);
+/* The only rank, with --activations f32. */
+MUST_CHECK enum status rank_open_f32(struct rank_engine *r, const char *dir, enum dtype kv);
 /* The only rank, with the inputs of quantised matrices rounded as the checkpoint says. */
 MUST_CHECK enum status rank_open_rounded(struct rank_engine *r, const char *dir, enum dtype kv);
 void rank_close(struct rank_engine *r);

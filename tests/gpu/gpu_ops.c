@@ -1,7 +1,8 @@
 /* Every op of the CUDA backend on GPU 0, without Criterion:
  *   gpu_ops [--few]     --few: every eighth case of at most 64 rows (emulator, sanitizers)
  * A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
- * bits as all together.  TAP on stdout. */
+ * bits as all together; those of e4m3 and NVFP4 weights also with their products on matrix units.  TAP on
+ * stdout. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,10 @@
 
 enum { FEW_STEP = 8, FEW_ROWS = 64, MAX_ALONE = 256 };
 
-static void run_case(struct tap *t, struct backend *be, const struct op_case *c)
+static void run_case(struct tap *t, struct backend *be, const struct op_case *c, bool f32)
 {
     char why[OP_WHY_BYTES] = "";
-    struct op_case rounded = with_rounded_x(c);
+    struct op_case rounded = f32 ? with_rounded_x(c) : with_halved_x(c);
     float *out = op_results(be, c, why);
     if (!why[0])
         op_check_reference(&rounded, out, why);
@@ -46,8 +47,17 @@ int main(int argc, char **argv)
         const struct op_case *c = &op_cases[i];
         if (is_sorted(c->dtype) || (few && (i % FEW_STEP || c->rows > FEW_ROWS)))
             continue;
-        run_case(&t, be, c);
+        run_case(&t, be, c, true);
     }
+    backend_ops_of(be)->close(be);
+    if (backend_open(&be, "cuda", &(struct backend_config){.activations = ACTIVATIONS_AUTO}) !=
+        ST_OK) {
+        tap_ok(&t, false, "open: %s", status_detail());
+        return tap_end(&t);
+    }
+    for (size_t i = 0; i < n_op_cases; i++)
+        if (op_has_scaled_mma(&op_cases[i]) && !(few && op_cases[i].rows > FEW_ROWS))
+            run_case(&t, be, &op_cases[i], false);
     backend_ops_of(be)->close(be);
     return tap_end(&t);
 }

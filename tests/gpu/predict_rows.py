@@ -32,11 +32,14 @@ from nvcc import ROOT, written  # noqa: E402
 TABLE = ROOT / "tests/gpu/predicted_rows.txt"
 COPY_GBS, L2_WAIT, L1_WAIT, SCHEDULERS = 4300.0, 270.0, 33.0, 4  # bytes read and written; cycles of a load
 MMA_STEP = {4: 1024, 2: 512}  # cycles of 64 columns of a tile of 32 mt x 32 mt: shared memory at 128 bytes a cycle
+# As MMA_STEP, of tiles of 32 mt rows of codes x 32 nt tokens: the tensor cores' rate, or shared memory.
+SCALED_STEP = {(1, 4, 4): 813, (1, 2, 2): 352, (5, 2, 4): 453, (5, 2, 2): 272}
+SCALED_LARGE = {1: 4, 5: 2}  # mt of large tiles, whose nt is 4
 QUANT_STEP = 400  # of 32 columns of quant_tiles' 64 x 64: 50 words a lane and warp from shared memory
 # Types of weights: kernels' family, their first argument, bits of a weight in device memory with its scales (of Q6_K as the
 # file has them).
 FORMS = {"bf16": ("float", "bf16", 16), "q8_0": ("quant", 8, 8.5), "q4_k": ("quant", 4, 4.5), "q6_k": ("quant", 6, 6.5625),
-         "mxfp4": ("quant", 4, 4.5), "int4_zero_bf16": ("quant", 4, 5.0), "e4m3": ("scaled", 1, 8 + 32 / 128),
+         "mxfp4": ("quant", 4, 4.5), "int4_zero_bf16": ("quant", 4, 5.0), "e4m3": ("mma", 1, 8 + 32 / 128),
          "int4_index": ("scaled", 3, 4 + 64 / 128)}
 
 
@@ -82,6 +85,8 @@ def linear(form, n, k, tokens):
         return float_linear(number, n, k, tokens)
     w = n * k * bits / 8
     io = 4 * tokens * (n + k)
+    if family == "mma":
+        return scaled_mma(number, n, k, tokens, w)
     if family == "scaled":
         kind, panels = number, ceil(n, 32)
         tile = 1 if tokens == 1 else 4 if tokens <= 4 else 16
@@ -97,6 +102,24 @@ def linear(form, n, k, tokens):
     halves = 2 if bits in (2, 3, 6) else 1
     return [pack, Launch(f"quant_tiles_kernel<{bits}>", blocks * 8, w + tokens * groups * 48 + 4 * tokens * n,
                          (("IMMA", "", 4 * halves * groups),), mma=blocks * groups * QUANT_STEP)]
+
+
+def scaled_pack(kind, k, rows):
+    return Launch(f"scaled_pack_kernel<{kind}>", rows * ceil(k, 128 if kind == 1 else 256), 6 * rows * k)
+
+
+def scaled_mma(kind, n, k, tokens, w):
+    """Of e4m3 (1) and NVFP4 (5), w bytes, on matrix units."""
+    pack, io = scaled_pack(kind, k, tokens), 2 * tokens * k + 4 * tokens * n
+    if tokens <= 32:
+        mt, nt = (1, 1) if tokens <= 8 else (2, 2 if tokens <= 16 else 4)
+        return [pack, Launch(f"scaled_rows_kernel<{kind}, {mt}, {nt}, false>", ceil(n, 16 * mt) * 8, w + io,
+                             (("HMMA", "", mt * nt * k / 16 / 8),), per_sm=3 if nt == 1 else 1)]
+    large = ceil(n, 32 * SCALED_LARGE[kind]) * ceil(tokens, 128)
+    mt, nt = (SCALED_LARGE[kind], 4) if tokens > 64 and large >= predict.N_SM else (2, 2)
+    blocks = ceil(n, 32 * mt) * ceil(tokens, 32 * nt)
+    return [pack, Launch(f"scaled_tiles_kernel<{kind}, {mt}, {nt}, false>", blocks * 8, w + io,
+                         (("HMMA", "", mt * nt * k / 16),), mma=blocks * k / 64 * SCALED_STEP[kind, mt, nt])]
 
 
 def float_linear(t, n, k, tokens):
@@ -300,6 +323,20 @@ def other_rows():
             out.append(one(f"linear of kind {kind} {tokens}", linear(("scaled", kind, bits), F, D, tokens)[0]))
         out.append(one(f"experts of kind {kind}", Launch(f"scaled_experts_kernel<{kind}>", 32 * ceil(2 * 2880, 32),
                                                          32 * 5760 * 2880 * bits / 8, (("FFMA*", "", 2880 * 16),), per_sm=2)))
+    for kind, bits in ((1, 8.25), (5, 4.5)):
+        w = F * D * bits / 8
+        for tokens in (1, 16, 32, 64, 512):
+            out += [one(f"linear of kind {kind} on matrix units {tokens}: {i.kernel}", i) for i in scaled_mma(kind, F, D, tokens, w)]
+        e, n, k = 32, 5760, 2880
+        w = e * n * k * bits / 8
+        out.append(one(f"experts of kind {kind} on matrix units 16", Launch(
+            f"scaled_rows_kernel<{kind}, 1, 2, true>", e * ceil(n, 16) * 8, w, (("HMMA", "", 2 * k / 16 / 8),), per_sm=2)))
+        for mt, nt in ((2, 2), (SCALED_LARGE[kind], 4)):
+            blocks = e * ceil(n, 32 * mt)
+            out.append(one(f"experts of kind {kind} on matrix units {32 * nt}", Launch(
+                f"scaled_tiles_kernel<{kind}, {mt}, {nt}, true>", blocks * 8, w, (("HMMA", "", mt * nt * k / 16),),
+                mma=blocks * k / 64 * SCALED_STEP[kind, mt, nt])))
+    out.append(one("slices of scaled tiles", Launch("scaled_join_kernel", 512 * 8, 512 * 4096 * 4 * 9)))
     for bits in (2, 3, 4, 5, 6, 8):
         out.append(one(f"experts of {bits} bits", Launch(f"quant_experts_kernel<{bits}>", 32 * ceil(2 * 2880, 32),
                                                          32 * 5760 * 2880 * (bits + 0.5) / 8, (("IDP", "", 90 * 8 * 16),), per_sm=2)))
@@ -332,7 +369,8 @@ NO_ROW = {
 
 SOURCES = (("attention_plain", "attention_plain.cu"), ("attention", "attention.cu"), ("delta", "delta.cu"),
            ("quant_experts", "quant_experts.cu"), ("quant_tiles", "quant_tiles.cu"), ("quant_rows", "quant_rows.cu"),
-           ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_", "scaled_linear.cu"),
+           ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
+           ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),
            ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"),
            ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
            ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),

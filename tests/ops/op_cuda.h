@@ -26,6 +26,20 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     return rounded;
 }
 
+/* Products of e4m3 and NVFP4 weights: without ACTIVATIONS_F32 on matrix units too, x in f16. */
+static inline bool op_has_scaled_mma(const struct op_case *c)
+{
+    return (c->dtype == DT_E4M3 || c->dtype == DT_NVFP4) && c->op == &op_linear;
+}
+
+static inline struct op_case with_halved_x(const struct op_case *c)
+{
+    struct op_case rounded = with_rounded_x(c);
+    if (op_has_scaled_mma(c))
+        rounded.x_eps = 0x1p-11;
+    return rounded;
+}
+
 /* Quantised types whose codes, minima and scales are those of others: on emulated devices with INGOT_ALL
  * alone (tests/ops/test_quant.c has the products of every type). */
 static inline bool cuda_repeats(enum dtype t)

@@ -102,6 +102,33 @@ Test(moe_cuda, experts_with_scales_in_f32)
     check_quantised(DT_FP4, 3, 2, 33, 64, 3);
 }
 
+/* The same on matrix units: the bits of the backend's own linear, for every kernel. */
+static void check_mma(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
+{
+    struct backend *be = NULL;
+    struct backend_config cfg = {.activations = ACTIVATIONS_AUTO};
+    cr_assert_eq(backend_open(&be, "cuda", &cfg), ST_OK, "%s", status_detail());
+    struct layer l = make_layer(t, E, k, D, F, T);
+    emulator_seed(0);
+    check_order(be, be, &l, "the composition");
+    emulator_seed(77);
+    check_worlds(be, &l);
+    free_layer(&l);
+    close_be(be);
+}
+
+Test(moe_cuda, experts_with_scales_on_matrix_units)
+{
+    check_mma(DT_E4M3, 4, 2, 140, 320, 21);
+    check_mma(DT_NVFP4, 2, 1, 64, 200, 37); /* several tiles of an expert */
+    check_mma(DT_E4M3, 2, 2, 70, 96, 40);   /* tiles of 64 rows */
+    if (reduced())
+        return;
+    check_mma(DT_NVFP4, 3, 2, 150, 1024, 40);
+    check_mma(DT_E4M3, 1, 1, 140, 300, 140); /* tiles of 128 rows */
+    check_mma(DT_NVFP4, 1, 1, 40, 136, 140);
+}
+
 Test(moe_cuda, many_rows)
 {
     check(3, 2, 70, 90, 37);

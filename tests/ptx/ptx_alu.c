@@ -307,6 +307,18 @@ static uint64_t change_sign(uint64_t a, enum ptx_type t, bool absolute)
     return absolute && v >= 0 ? (uint64_t)v : 0 - (uint64_t)v;
 }
 
+/* Two f16 each (9.7.4.3): a product is exact in f32, so it is rounded once. */
+static uint64_t multiply_halves(uint64_t a, uint64_t b)
+{
+    uint64_t out = 0;
+    for (int i = 0; i < 2; i++)
+        out |= (uint64_t)ptx_f16_of(ptx_f32_of_f16((uint16_t)(a >> 16 * i), false) *
+                                        ptx_f32_of_f16((uint16_t)(b >> 16 * i), false),
+                                    false)
+               << 16 * i;
+    return out;
+}
+
 static uint64_t result_of(const struct ptx_instr *in, struct lane v)
 {
     enum ptx_type t = in->type[0];
@@ -325,6 +337,8 @@ static uint64_t result_of(const struct ptx_instr *in, struct lane v)
     case PTX_CVT_PACK: /* the first source is the upper half */
         return ptx_f16_of(ptx_f32(v.b), t == PTX_BF16X2) |
                (uint64_t)ptx_f16_of(ptx_f32(v.a), t == PTX_BF16X2) << 16;
+    case PTX_MUL_HALVES:
+        return multiply_halves(v.a, v.b);
     case PTX_MIN:
     case PTX_MAX:
         return least_or_greatest(v.a, v.b, t, in->op == PTX_MIN);
@@ -346,6 +360,7 @@ static enum ptx_type result_type(const struct ptx_instr *in)
     case PTX_MUL_WIDE:
         return in->type[0] == PTX_S16 ? PTX_S32 : in->type[0] == PTX_U16 ? PTX_U32 : PTX_B64;
     case PTX_CVT_PACK:
+    case PTX_MUL_HALVES:
         return PTX_B32;
     default:
         return in->type[0];

@@ -1,27 +1,28 @@
-/* A layer of three experts, two for each of 19 tokens, with slices: on the CUDA backend of the PTX
+/* A layer of three experts, two for each token, with slices: on the CUDA backend of the PTX
  * machine and on the CPU. */
 #include "ptx/ptx_experts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/backend.h"
 #include "quant_blocks.h"
 
-enum { E = 3, TOP_K = 2, T = 19, SLICES = 2, SCALES = 2 };
+enum { E = 3, TOP_K = 2, MAX_T = 200, SLICES = 2, SCALES = 8 };
 
 /* D = F = k */
 struct layer {
     enum dtype type;
-    int32_t k;
+    int32_t k, T;
     unsigned char *blocks; /* [E][gate, up, down][k, k] */
     /* Types with scales in f32: a scale (and minimum, and e4m3 one) for each row and SCALES of its
      * columns; the groups of the columns. */
     float scale[3 * E * QUANT_BLOCK_MAX * SCALES], min[3 * E * QUANT_BLOCK_MAX * SCALES];
     uint8_t small[3 * E * QUANT_BLOCK_MAX * SCALES];
     uint16_t index[QUANT_BLOCK_MAX];
-    float x[T * QUANT_BLOCK_MAX], weights[T * TOP_K];
-    int32_t ids[T * TOP_K];
+    float x[MAX_T * QUANT_BLOCK_MAX], weights[MAX_T * TOP_K];
+    int32_t ids[MAX_T * TOP_K];
 };
 
 static size_t row_bytes(const struct layer *l)
@@ -30,6 +31,12 @@ static size_t row_bytes(const struct layer *l)
     if (!f)
         return (size_t)l->k; /* a byte for each element */
     return (size_t)(l->k / f->block) * (size_t)f->n_bytes;
+}
+
+/* Columns of a scale. */
+static int32_t block_of(const struct layer *l)
+{
+    return l->type == DT_NVFP4 ? 16 : l->k / SCALES;
 }
 
 static struct weight_part part_of(const struct layer *l, int e, int i)
@@ -44,7 +51,7 @@ static struct weight_part part_of(const struct layer *l, int e, int i)
                                 .small_scale = l->small + row * SCALES,
                                 .scale_stride = SCALES,
                                 .index = l->index,
-                                .block = l->k / SCALES,
+                                .block = block_of(l),
                                 .factor = 0.05f,
                                 .divisor = 1.0f};
 }
@@ -94,11 +101,12 @@ static enum status run(struct backend *be, const struct layer *l, float *out)
                            .act = ACT_SILU,
                            .gate_up = w[0],
                            .down = w[1]};
-    TRY(take(be, T, l->k, DT_F32, l->x, &v[0]));
-    TRY(take(be, T, TOP_K, DT_I32, l->ids, &v[1]));
-    TRY(take(be, T, TOP_K, DT_F32, l->weights, &v[2]));
-    TRY(take(be, 1, (int32_t)(op->moe_scratch(be, &ml, T) / sizeof(float)), DT_F32, NULL, &v[3]));
-    TRY(take(be, T, l->k, DT_F32, NULL, &v[4]));
+    TRY(take(be, l->T, l->k, DT_F32, l->x, &v[0]));
+    TRY(take(be, l->T, TOP_K, DT_I32, l->ids, &v[1]));
+    TRY(take(be, l->T, TOP_K, DT_F32, l->weights, &v[2]));
+    TRY(take(be, 1, (int32_t)(op->moe_scratch(be, &ml, l->T) / sizeof(float)), DT_F32, NULL,
+             &v[3]));
+    TRY(take(be, l->T, l->k, DT_F32, NULL, &v[4]));
     TRY(op->moe_ffn(be, &ml, v[0], v[1], v[2], v[3], v[4]));
     TRY(op->read(be, out, v[4]));
     for (size_t i = 0; i < ARRAY_LEN(v); i++)
@@ -108,10 +116,11 @@ static enum status run(struct backend *be, const struct layer *l, float *out)
     return ST_OK;
 }
 
-static enum status run_on(const char *name, const struct layer *l, float *out)
+static enum status run_on(const char *name, enum activations a, const struct layer *l, float *out)
 {
     struct backend *be;
-    TRY(backend_open(&be, name, &(struct backend_config){.threads = 1, .isa = "plain"}));
+    TRY(backend_open(&be, name,
+                     &(struct backend_config){.threads = 1, .isa = "plain", .activations = a}));
     enum status st = run(be, l, out);
     backend_ops_of(be)->close(be);
     return st;
@@ -134,13 +143,50 @@ static bool fill(struct layer *l)
         for (uint16_t k = 0; k < l->k; k++)
             l->index[k] = k * 7 % SCALES;
     }
-    for (int i = 0; i < T * l->k; i++)
+    for (int i = 0; i < l->T * l->k; i++)
         l->x[i] = (float)((i * 37 + 11) % 101) * 0.013f - 0.6f;
-    for (int i = 0; i < T * TOP_K; i++) {
+    for (int i = 0; i < l->T * TOP_K; i++) {
         l->weights[i] = (float)(i * 29 % 53 + 1) * 0.017f;
         l->ids[i] = i / TOP_K % 7 == 0 ? (i + 1) % TOP_K + 1 : 1 - i % TOP_K;
     }
     return l->blocks != NULL;
+}
+
+static void check(struct tap *t, struct layer *l, enum dtype type)
+{
+    static float got[MAX_T * QUANT_BLOCK_MAX], want[MAX_T * QUANT_BLOCK_MAX];
+    const struct quant_form *f = quant_form(type);
+    l->type = type;
+    l->T = 19;
+    l->k = type == DT_E4M3 || (f && f->block == QUANT_BLOCK_MAX) ? QUANT_BLOCK_MAX : 64;
+    bool ran = fill(l) && run_on("cuda", ACTIVATIONS_F32, l, got) == ST_OK &&
+               run_on("cpu", ACTIVATIONS_F32, l, want) == ST_OK;
+    bool same = ran && memcmp(got, want, (size_t)l->T * (size_t)l->k * sizeof *got) == 0;
+    tap_ok(t, same, "experts of %s%s%s", dtype_name(type), same ? "" : ": ",
+           same  ? ""
+           : ran ? "other bits than the CPU's"
+                 : status_text());
+    free(l->blocks);
+}
+
+/* On matrix units, x in f16: near the CPU, and not its bits.  The number of tokens decides which kernels. */
+static void check_mma(struct tap *t, struct layer *l, enum dtype type, int32_t tokens)
+{
+    static float got[MAX_T * QUANT_BLOCK_MAX], want[MAX_T * QUANT_BLOCK_MAX];
+    l->type = type;
+    l->k = 128;
+    l->T = tokens;
+    bool ran = fill(l) && run_on("cuda", ACTIVATIONS_AUTO, l, got) == ST_OK &&
+               run_on("cpu", ACTIVATIONS_F32, l, want) == ST_OK;
+    double most = 0, off = 0;
+    for (int i = 0; i < l->T * l->k; i++) {
+        most = fmax(most, fabs((double)want[i]));
+        off = fmax(off, fabs((double)got[i] - (double)want[i]));
+    }
+    tap_ok(t, ran && off > 0 && off < most * 0x1p-9,
+           "experts of %s on matrix units, %d tokens: %g of %g off%s%s", dtype_name(type), tokens,
+           off, most, ran ? "" : ": ", ran ? "" : status_text());
+    free(l->blocks);
 }
 
 void ptx_check_experts(struct tap *t)
@@ -149,18 +195,11 @@ void ptx_check_experts(struct tap *t)
                                        DT_Q6_K,       DT_Q8_0, DT_E4M3, DT_INT8_INDEX,
                                        DT_INT4_INDEX, DT_NF4,  DT_NVFP4};
     static struct layer l;
-    static float got[T * QUANT_BLOCK_MAX], want[T * QUANT_BLOCK_MAX];
-    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        l.type = types[i];
-        const struct quant_form *f = quant_form(types[i]);
-        l.k = types[i] == DT_E4M3 || (f && f->block == QUANT_BLOCK_MAX) ? QUANT_BLOCK_MAX : 64;
-        bool filled = fill(&l);
-        bool ran = filled && run_on("cuda", &l, got) == ST_OK && run_on("cpu", &l, want) == ST_OK;
-        bool same = ran && memcmp(got, want, (size_t)T * (size_t)l.k * sizeof *got) == 0;
-        tap_ok(t, same, "experts of %s%s%s", dtype_name(types[i]), same ? "" : ": ",
-               same  ? ""
-               : ran ? "other bits than the CPU's"
-                     : status_text());
-        free(l.blocks);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        check(t, &l, types[i]);
+    static const int32_t tokens[] = {19, 40, MAX_T};
+    for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+        check_mma(t, &l, DT_E4M3, tokens[i]);
+        check_mma(t, &l, DT_NVFP4, tokens[i]);
     }
 }

@@ -23,6 +23,7 @@ static const struct form {
     {"mul", "hi s32/u32", "drr", PTX_MUL_HI},
     {"mul", "wide s16/u16/s32/u32", "drr", PTX_MUL_WIDE},
     {"mul", "rn f32/f64", "drr", PTX_MUL},
+    {"mul", "rn f16x2", "drr", PTX_MUL_HALVES},
     {"mad", "lo " INTS, "drrr", PTX_MAD_LO},
     {"fma", "rn f32/f64", "drrr", PTX_FMA},
     {"div", INTS, "drr", PTX_DIV},

@@ -88,6 +88,7 @@ enum ptx_op {
     PTX_SELP,
     PTX_CVT,
     PTX_CVT_PACK,
+    PTX_MUL_HALVES,
     PTX_CVTA,
     PTX_CVTA_TO,
     /* of ptx_step.c */

@@ -83,7 +83,7 @@ static enum status load(const char *list)
 static void run_case(struct tap *t, struct backend *be, const struct op_case *c)
 {
     char why[OP_WHY_BYTES] = "";
-    struct op_case rounded = with_rounded_x(c);
+    struct op_case rounded = be->exact_x ? with_rounded_x(c) : with_halved_x(c);
     ptx_memory_forget(ptx_machine_memory(ptx_cuda_machine()), be->scratch->data,
                       be->scratch->bytes);
     float *out = op_results(be, c, why);
@@ -135,6 +135,26 @@ static const struct op_case more_cases[] = {
      .dtype = DT_F16,
      .n_slices = 8},
 };
+#define SCALED_LINEAR(ROWS, SLICES, TYPE)                                                          \
+    {                                                                                              \
+        .op = &op_linear, .rows = ROWS, .k = 520, .n = 140, .n_slices = SLICES, .dtype = TYPE,     \
+        .bias = true                                                                               \
+    }
+/* Without ACTIVATIONS_F32, on a device of SMALL_DEVICE multiprocessors. */
+static const struct op_case scaled_cases[] = {
+    SCALED_LINEAR(3, 8, DT_E4M3),
+    SCALED_LINEAR(3, 1, DT_NVFP4),
+    SCALED_LINEAR(12, 1, DT_E4M3),
+    SCALED_LINEAR(12, 8, DT_NVFP4),
+    SCALED_LINEAR(20, 8, DT_E4M3),
+    SCALED_LINEAR(20, 1, DT_NVFP4),
+    SCALED_LINEAR(40, 1, DT_E4M3),
+    SCALED_LINEAR(40, 8, DT_NVFP4),
+    SCALED_LINEAR(150, 8, DT_E4M3),
+    SCALED_LINEAR(150, 4, DT_NVFP4),
+    {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_E4M3},
+    {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_NVFP4},
+};
 /* The same on a device of SMALL_DEVICE multiprocessors. */
 static const struct op_case small_device_cases[] = {
     LARGE_TILES(DT_F16),
@@ -164,6 +184,14 @@ static void run_ops(struct tap *t, const struct options *o)
     run_cases(t, be, o, more_cases, ARRAY_LEN(more_cases));
     be->n_sm = SMALL_DEVICE;
     run_cases(t, be, o, small_device_cases, ARRAY_LEN(small_device_cases));
+    backend_ops_of(be)->close(be);
+    if (backend_open(&be, "cuda", &(struct backend_config){.activations = ACTIVATIONS_AUTO}) !=
+        ST_OK) {
+        tap_ok(t, false, "open: %s", status_detail());
+        return;
+    }
+    be->n_sm = SMALL_DEVICE;
+    run_cases(t, be, o, scaled_cases, ARRAY_LEN(scaled_cases));
     backend_ops_of(be)->close(be);
 }
 

@@ -194,6 +194,9 @@ static const struct row {
     {"cvt.f64.f32", 1, {FNAN}, DNAN},
     {"cvt.rn.f32.f64", 1, {0x3ff0000010000000}, F1}, /* a tie to even */
     {"cvt.rn.f32.f64", 1, {0x7fe0000000000000}, FINF},
+    {"mul.rn.f16x2", 2, {0x3c00bc00, 0x42003800}, 0x4200b800},     /* 1 * 3, -1 * 0.5 */
+    {"mul.rn.f16x2", 2, {0x00030002, 0x38003800}, 0x00020001},     /* 1.5 2^-24: a tie to even */
+    {"mul.rn.f16x2", 2, {0x7bff7e01, 0x40003c00}, 0x7c007fff},     /* beyond the range; NaN */
     {"cvt.rn.f16x2.f32", 2, {F1, 0x40000000}, 0x3c004000},         /* the first source is above */
     {"cvt.rn.f16x2.f32", 2, {0x477fefff, 0x477ff000}, 0x7bff7c00}, /* 65520: a tie, to infinity */
     {"cvt.rn.f16x2.f32", 2, {0x33800000, 0x33000000}, 0x00010000}, /* 2^-24, 2^-25 */

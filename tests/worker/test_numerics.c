@@ -28,6 +28,10 @@ Test(numerics, is_as_documented)
     rounded = base, rounded.checkpoint = true;
     cr_expect_str_eq(id(rounded), "2/cpu/strict/ac/kv-f16/tp1.2.4.8");
     cr_expect_str_eq(id(gpu), "2/cuda/fast/aw/kv-e4m3/tp3/sm90-mma");
+    gpu.scaled_f32 = true;
+    cr_expect_str_eq(id(gpu), "2/cuda/fast/aw-f32/kv-e4m3/tp3/sm90-mma");
+    gpu.checkpoint = true;
+    cr_expect_str_eq(id(gpu), "2/cuda/fast/ac/kv-e4m3/tp3/sm90-mma");
 }
 
 Test(numerics, rank_counts_that_give_the_same_bits_are_one_class)
