@@ -95,7 +95,8 @@ READ_BEFORE_THE_WAIT = {name: "the matrix, which no step writes" for name in ("r
 
 def kernel_bodies():
     """(name, body) of every kernel."""
-    for source in sorted((ROOT / "backends" / "cuda").glob("*.cu")):
+    folder = ROOT / "backends" / "cuda"
+    for source in sorted([*folder.glob("*.cu"), *folder.glob("*.h")]):
         for m in re.finditer(r"\bKERNEL\([^{;]*?\)\s+(\w+)\(([^{;]*)\)\s*\n\{\n(.*?)\n\}\n", source.read_text(), re.S):
             yield m.group(1), m.group(3)
 
