@@ -449,6 +449,7 @@ struct backend_ops {
      *                 S[i,j] = g S[i,j];  m[j] = chain over i of S[i,j] k[i]
      *                 u[j] = (v[j] - m[j]) beta;  S[i,j] = fmaf(k[i], u[j], S[i,j])
      *                 out[j] = chain over i of S[i,j] q[i]
+     *               (CUDA: 16 chains and their sum, delta.cu)
      *               with skip
      *                 s = softplus(a + dt) cut to [dt_min, dt_max],  g = e^(decay * s)
      *                 S[i,j] = fmaf(k[i], s v[j], g S[i,j])

@@ -11,18 +11,10 @@
  * Tiles, splits and groups that a row does not see leave it as it is.
  *
  * The technique is FlashAttention-2's and flash-decoding's (Dao, 2023). */
+#include "backends/cuda/attention_merge.h"
 #include "backends/cuda/attention_tile.h"
 
-enum {
-    PREFILL_WARPS = 4,
-    MERGE_THREADS = 256,
-    MERGE_LANES = 16, /* groups that a block merges at a time, at most */
-};
-
-DEVICE int splits_of(const attn_args &a, int seq)
-{
-    return (a.kv_len[seq] + SPLIT - 1) / SPLIT;
-}
+enum { PREFILL_WARPS = 4 };
 
 /* ---- one block: up to 16 rows a warp of one sequence that read one KV head ---- */
 
@@ -78,21 +70,6 @@ template <int DV, int STAGES> DEVICE block_smem smem_of(char *base, int d, int w
     s.scale = (float *)(s.kv + STAGES * 2 * TILE * s.pitch);
     s.outer = s.scale + STAGES * 2 * TILE;
     return s;
-}
-
-/* Eight elements of a query as 16-bit values; zeros from the n-th on. */
-template <bool F16> DEVICE uint4 query_8(const float *p, int n)
-{
-    float v[8];
-    if (n >= 8 && ((uintptr_t)p & 15) == 0) {
-        float4 lo = ld_f32x4(p), hi = ld_f32x4(p + 4);
-        v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
-        v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
-    } else {
-        UNROLL for (int i = 0; i < 8; i++) v[i] = i < n ? p[i] : 0.0f;
-    }
-    return uint4{pack_2<F16>(v[0], v[1]), pack_2<F16>(v[2], v[3]), pack_2<F16>(v[4], v[5]),
-                 pack_2<F16>(v[6], v[7])};
 }
 
 template <bool F16>
@@ -300,18 +277,6 @@ DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state
     });
 }
 
-/* Splits of sequences with one row among [0, n); a warp's work. */
-DEVICE int count_splits(const attn_args &a, int n)
-{
-    int c = 0;
-    for (int s = lane_id(); s < n; s += 32)
-        if (a.q_start[s + 1] - a.q_start[s] == 1)
-            c += splits_of(a, s);
-    for (int d = 16; d > 0; d /= 2)
-        c += shfl_xor(c, d);
-    return c;
-}
-
 /* Sequences with more than one row.  Grid (row tiles, KV
  * heads x dv chunks, sequences), WARPS warps of 16 rows.  Bound: matrix units at long chunks, else
  * reading the sequence's keys and values once per 64 rows. */
@@ -332,7 +297,7 @@ attention_prefill(attn_args a, int n_dv)
         return;
     w.n_rows = rows - w.row0 < WARPS * ROWS ? rows - w.row0 : WARPS * ROWS;
     w.split0 = 0;
-    w.split1 = splits_of(a, w.seq);
+    w.split1 = splits_of<SPLIT>(a, w.seq);
     rows_state<DV> state;
     const block_smem sm = smem_of<DV, STAGES>(smem, a.d, WARPS);
     attend_block<F16, DV, WARPS, STAGES>(a, w, sm, sm.outer, state);
@@ -340,30 +305,6 @@ attention_prefill(attn_args a, int n_dv)
 }
 
 /* ---- decode: (sequence, split) pairs spread over the device ---- */
-
-/* The pair of that number; false beyond the last. */
-DEVICE bool find_split(const attn_args &a, int number, int *seq, int *split)
-{
-    for (int s0 = 0; s0 < a.n_seqs; s0 += 32) {
-        int s = s0 + lane_id(), c = 0;
-        if (s < a.n_seqs && a.q_start[s + 1] - a.q_start[s] == 1)
-            c = splits_of(a, s);
-        int end = c; /* inclusive sum over the lanes */
-        for (int d = 1; d < 32; d *= 2) {
-            int before = shfl(end, lane_id() >= d ? lane_id() - d : lane_id());
-            end += lane_id() >= d ? before : 0;
-        }
-        uint32_t here = warp_ballot(number >= end - c && number < end);
-        if (here) {
-            int lane = 31 - count_leading_zeros(here & (0u - here));
-            *seq = s0 + lane;
-            *split = number - shfl(end - c, lane);
-            return true;
-        }
-        number -= shfl(end, 31);
-    }
-    return false;
-}
 
 /* The sequences with one row, each by one block: where the splits do not fit into `part`. */
 template <bool F16, int DV, int STAGES>
@@ -376,7 +317,7 @@ DEVICE void decode_whole(const attn_args &a, block_work &w, const block_smem &sm
         if (a.q_start[w.seq + 1] - a.q_start[w.seq] != 1)
             continue;
         w.split0 = 0;
-        w.split1 = splits_of(a, w.seq);
+        w.split1 = splits_of<SPLIT>(a, w.seq);
         attend_block<F16, DV, 1, STAGES>(a, w, sm, outer, state);
         store_rows(a, w, state);
     }
@@ -392,7 +333,7 @@ attention_decode(attn_args a, int n_dv)
     DYN_SMEM(char, smem);
     pdl_wait();
     block_smem sm = smem_of<DV, STAGES>(smem, a.d, 1);
-    int total = count_splits(a, a.n_seqs), h0;
+    int total = count_splits<SPLIT>(a, a.n_seqs), h0;
     block_work w;
     take_head<DV, STAGES>(w, n_dv);
     w.row0 = 0;
@@ -403,7 +344,7 @@ attention_decode(attn_args a, int n_dv)
     }
     for (int i = (int)blockIdx.x; i < total; i += (int)gridDim.x) {
         rows_state<DV> part;
-        if (!find_split(a, i, &w.seq, &w.split0))
+        if (!find_split<SPLIT>(a, i, &w.seq, &w.split0))
             break;
         w.split1 = w.split0 + 1;
         attend_split<F16, DV, STAGES>(a, w, sm, part);
@@ -420,87 +361,7 @@ attention_decode(attn_args a, int n_dv)
     }
 }
 
-/* A merged sum of one (row, dim). */
-struct merged {
-    float m, l, o;
-};
-
-DEVICE void merge_into(merged &s, const merged &part)
-{
-    float a, b;
-    merge_factors(s.m, s.l, part.m, part.l, &a, &b);
-    s.o = merge_one(s.o, part.o, a, b);
-}
-
-/* The first n splits of a group, all loaded before the first is used. */
-DEVICE merged merge_group(const float *part, size_t step, int d, int c, int n)
-{
-    merged p[GROUP_SPLITS], s = {-INFINITY, 0.0f, 0.0f};
-    UNROLL for (int j = 0; j < GROUP_SPLITS; j++)
-    {
-        const float *at = part + (size_t)j * step;
-        p[j].m = j < n ? at[d] : -INFINITY;
-        p[j].l = j < n ? at[d + 1] : 0.0f;
-        p[j].o = j < n ? at[c] : 0.0f;
-    }
-    UNROLL for (int j = 0; j < GROUP_SPLITS; j++) merge_into(s, p[j]);
-    return s;
-}
-
-/* Merges the splits of a sequence.  Grid (sequences, KV heads, parts of a KV head's rows x dims); the
- * threads of a block are (group, row x dim), so that `lanes` groups are merged at a time; then the
- * first lane's thread adds their sums.  Bound by latency: few splits, or few blocks. */
-KERNEL(MERGE_THREADS, 4) attention_merge(attn_args a)
-{
-    SHARED(merged, sums, [MERGE_THREADS]);
-    pdl_wait();
-    int seq = (int)blockIdx.x, g = (int)blockIdx.y, h0, n_h = heads_of(a, g, &h0);
-    int before = count_splits(a, seq), n = splits_of(a, seq), lanes = 1;
-    if (a.q_start[seq + 1] - a.q_start[seq] != 1 || count_splits(a, a.n_seqs) > a.n_part)
-        return;
-    while (lanes < MERGE_LANES && lanes * GROUP_SPLITS < n)
-        lanes *= 2;
-    const int per = MERGE_THREADS / lanes, lane = (int)threadIdx.x / per;
-    const size_t row_size = (size_t)(a.d + 2);
-    const size_t step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
-    for (int i0 = (int)blockIdx.z * per; i0 < n_h * a.d; i0 += (int)gridDim.z * per) {
-        const int i = i0 + (int)threadIdx.x % per, r = i / a.d, c = i % a.d;
-        const bool real = i < n_h * a.d;
-        const float *part =
-            a.part + ((size_t)before * (size_t)a.n_kv + (size_t)g) * (size_t)a.q_per_kv * row_size +
-            (size_t)(real ? r : 0) * row_size;
-        merged s = {-INFINITY, 0.0f, 0.0f};
-        for (int first = 0; first < n; first += lanes * GROUP_SPLITS) {
-            const int j = first + lane * GROUP_SPLITS;
-            const merged mine =
-                merge_group(part + (size_t)j * step, step, a.d, real ? c : 0, n - j);
-            if (lanes == 1) {
-                merge_into(s, mine);
-                continue;
-            }
-            SYNC_THREADS(); /* the sums before have been read */
-            sums[threadIdx.x] = mine;
-            SYNC_THREADS(); /* the groups' sums are written */
-            for (int k = 0; lane == 0 && k < lanes; k++)
-                merge_into(s, sums[k * per + (int)threadIdx.x]);
-        }
-        if (real && lane == 0 && a.sinks)
-            s.o *= merge_sink(a, h0 + r, s.m, s.l);
-        if (real && lane == 0)
-            a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
-                  (size_t)c] = finish(s.o, s.l);
-    }
-}
-
 /* ---- launching ---- */
-
-/* A KV head's rows are cut into parts where sequences and heads alone leave the device empty. */
-static dim3 merge_grid(const struct backend *be, const attn_args &a)
-{
-    int32_t most = blocks_for((int64_t)a.q_per_kv * a.d, MERGE_THREADS / MERGE_LANES);
-    int32_t wanted = blocks_for((int64_t)be->n_sm * 4, (int64_t)a.n_seqs * a.n_kv);
-    return dim3((unsigned)a.n_seqs, (unsigned)a.n_kv, (unsigned)(wanted < most ? wanted : most));
-}
 
 template <bool F16, int DV, int WARPS, int STAGES>
 static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t max_kv)
@@ -525,7 +386,7 @@ static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t m
     turns = turns > 0 ? turns : 1;
     dim3 grid((unsigned)(pairs < turns ? pairs : turns), heads);
     TRY(LAUNCH_DEPENDENT(be, (attention_decode<F16, DV, STAGES>), grid, 32, smem, a, n_dv));
-    TRY(LAUNCH_DEPENDENT(be, attention_merge, merge_grid(be, a), MERGE_THREADS, 0, a));
+    TRY((attention_merge_run<SPLIT, GROUP_SPLITS>(be, a)));
     if (max_q < 2)
         return ST_OK;
     grid = dim3((unsigned)blocks_for((int64_t)max_q * a.q_per_kv, WARPS * ROWS), heads,
@@ -534,15 +395,20 @@ static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t m
                             smem_bytes(a.d, WARPS, STAGES) + outer_bytes(DV, WARPS), a, n_dv);
 }
 
-/* By the head's size: wide heads have less room in shared memory. */
+/* By the head's size: wide heads have less room in shared memory, on some devices none for four
+ * warps. */
 template <bool F16>
 static enum status run_type(struct backend *be, const attn_args &a, const struct step_dev *st)
 {
     int pad = d_padded(a.d); /* what smem_of counts on */
+    size_t room = 0, wide = smem_bytes(a.d, PREFILL_WARPS, 1) + outer_bytes(128, PREFILL_WARPS);
     if (pad == 64)
         return run<F16, 64, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
     if (pad == 128)
         return run<F16, 128, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
+    TRY(device_smem(be, &room));
+    if (wide <= room)
+        return run<F16, 128, PREFILL_WARPS, 1>(be, a, st->max_q, st->max_kv);
     return run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
 }
 
@@ -595,13 +461,16 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
     /* every key head is read: the kernels divide by its query heads */
     assert(al->q_offset < al->q_per_kv && (al->n_kv - 1) * al->q_per_kv < al->n_q + al->q_offset);
     attn_args a = args_of(al, st, q, kv, out);
-    if (a.kv_type == DT_F32 || a.full || a.rel_bias || al->d_value || a.q_per_kv > ROWS)
+    const bool many = !al->d_value && a.q_per_kv > ROWS;
+    if (a.kv_type == DT_F32 || a.full || a.rel_bias || many)
         return attention_plain_run(be, a, st->n_tokens);
-    assert(a.d <= HEAD_MAX);
     if ((int64_t)kv.k.rows * a.n_kv > INT32_MAX)
         FAIL(ST_UNSUPPORTED,
              "a KV cache of %d tokens and %d heads: the CUDA backend counts them in "
              "31 bits",
              kv.k.rows, a.n_kv);
+    if (al->d_value)
+        return attention_latent_run(be, a, st);
+    assert(a.d <= HEAD_MAX);
     return a.kv_type == DT_F16 ? run_type<true>(be, a, st) : run_type<false>(be, a, st);
 }

@@ -1,4 +1,4 @@
-/* What both attention files share: the op's arguments on the device. */
+/* What the attention files share: the op's arguments on the device. */
 #ifndef BACKENDS_CUDA_ATTENTION_H
 #define BACKENDS_CUDA_ATTENTION_H
 
@@ -14,11 +14,12 @@ struct attn_args {
     const float *k_scale, *v_scale; /* NULL: entries have no scale */
     enum dtype kv_type;
     int32_t n_q, n_kv, d, q_per_kv, q_offset, window, chunk;
-    float scale, cap;              /* of the scores */
-    const float *sinks;            /* [n_q] or NULL */
-    const float *rel_bias;         /* [n_q][REL_COLS] or NULL: attention_plain.cu alone, */
-    bool full;                     /* as this, */
-    int32_t d_value, k_row, v_row; /* and these: elements of a value, of a row of each cache */
+    float scale, cap;      /* of the scores */
+    const float *sinks;    /* [n_q] or NULL */
+    const float *rel_bias; /* [n_q][REL_COLS] or NULL: attention_plain.cu alone, */
+    bool full;             /* as this, */
+    int32_t k_row, v_row;  /* and these: elements of a row of each cache */
+    int32_t d_value;       /* elements of a value: not attention.cu */
     const int32_t *pos, *q_start, *kv_len, *table;
     int32_t table_stride, block_len, n_seqs;
     float *part;    /* decode: [splits of all sequences, n_kv, q_per_kv, d + 2] */
@@ -99,6 +100,18 @@ DEVICE float merge_sink(const attn_args &a, int h, float &m, float &l)
     merge_factors(m, l, a.sinks[h], 1.0f, &mine, &other);
     return mine;
 }
+
+/* Bytes of shared memory that a block of the device may have. */
+static inline enum status device_smem(const struct backend *be, size_t *out)
+{
+    int bytes = 0;
+    CUDA_TRY(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, be->device));
+    *out = (size_t)bytes;
+    return ST_OK;
+}
+
+/* attention_latent.cu: latent attention, caches of 16 and 8 bits. */
+enum status attention_latent_run(struct backend *be, attn_args a, const struct step_dev *st);
 
 /* attention_plain.cu: any layer, and any type of the cache. */
 enum status attention_plain_run(struct backend *be, const attn_args &a, int32_t n_tokens);

@@ -1,5 +1,6 @@
-/* Attention in f32 for a cache of any type and for layers that attention.cu does not take: latent
- * ones, those that are not causal, biases of distances.  No matrix units, a warp per row. */
+/* Attention in f32 for a cache of any type and for layers that neither attention.cu nor
+ * attention_latent.cu takes: those that are not causal, biases of distances.  No matrix units, a warp per
+ * row. */
 #include "backends/cuda/attention.h"
 
 /* The sequence whose rows include token t. */

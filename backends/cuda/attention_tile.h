@@ -48,8 +48,9 @@ DEVICE tile_keys keys_of(const attn_args &a, const int32_t *blocks, int kv_len, 
 
 enum { SECTION = 64 }; /* dims that are copied at a time: 128 bytes, or 64 of 8-bit entries */
 
-/* Entries of 16 bits: eight lanes copy a section of a key, asynchronously. */
-template <int WARPS>
+/* Entries of 16 bits: eight lanes copy a section of a key, and of its value if those are wanted,
+ * asynchronously. */
+template <int WARPS, bool VALUES = true>
 DEVICE void copy_keys(const attn_args &a, const tile_keys &keys, uint16_t *k, uint16_t *v,
                       int pitch, int sections)
 {
@@ -64,7 +65,8 @@ DEVICE void copy_keys(const attn_args &a, const tile_keys &keys, uint16_t *k, ui
         for (int s = 0; s < sections; s++) {
             const bool real = key < keys.n && s * SECTION + c < a.d;
             cp_async_16(to_k + s * SECTION, base_k + from + s * SECTION * 2, real);
-            cp_async_16(to_v + s * SECTION, base_v + from + s * SECTION * 2, real);
+            if (VALUES)
+                cp_async_16(to_v + s * SECTION, base_v + from + s * SECTION * 2, real);
         }
     }
 }
@@ -167,6 +169,21 @@ template <bool F16> DEVICE void mma(float (&c)[4], const uint32_t (&a)[4], uint3
 template <bool F16> DEVICE uint32_t pack_2(float lo, float hi)
 {
     return F16 ? pack_f16(lo, hi) : pack_bf16(lo, hi);
+}
+
+/* Eight elements of a query as 16-bit values; zeros from the n-th on. */
+template <bool F16> DEVICE uint4 query_8(const float *p, int n)
+{
+    float v[8];
+    if (n >= 8 && ((uintptr_t)p & 15) == 0) {
+        float4 lo = ld_f32x4(p), hi = ld_f32x4(p + 4);
+        v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
+        v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
+    } else {
+        UNROLL for (int i = 0; i < 8; i++) v[i] = i < n ? p[i] : 0.0f;
+    }
+    return uint4{pack_2<F16>(v[0], v[1]), pack_2<F16>(v[2], v[3]), pack_2<F16>(v[4], v[5]),
+                 pack_2<F16>(v[6], v[7])};
 }
 
 /* s [TILE / 8] fragments = q k^T.  q: the warp's rows, [ROWS][pitch]. */

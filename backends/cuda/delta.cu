@@ -1,9 +1,22 @@
 /* Gated delta nets and Mamba-2: each sequence's tokens one after the other, a thread for each channel
- * of the convolution and for each column of a head's state.  Made to be right: a decode reads and
- * writes each state twice from L2. */
+ * of the convolution, four lanes for each column of a head's state, which is in registers from the first
+ * token of a step to the last.
+ *
+ * Order of the rule's sums over d_k: 16 chains, chain j over the rows i with i mod 16 = j, ascending; then
+ * (0 + 1) + (2 + 3) of each four neighbours, and the four sums alike.  It depends on neither the step's
+ * tokens nor d_k's padding with zeros. */
 #include "backends/cuda/gpu.h"
 
-enum { THREADS = 128, WARPS = THREADS / 32 };
+enum {
+    THREADS = 128,
+    WARPS = THREADS / 32,
+    FEW_TAPS = 4,
+    AT_ONCE = 8,       /* tokens of a channel that are loaded together */
+    COLUMNS = 32,      /* of a block of delta_rule_kernel: eight a warp */
+    CHAINS = 16,       /* four a lane */
+    BATCH = 16,        /* tokens that are in shared memory together */
+    MAX_D_K = 2 * 128, /* rows of a state */
+};
 
 struct delta_args {
     int32_t n_k, n_v, d_k, d_v, v_per_k, v_offset, taps, channels;
@@ -56,42 +69,54 @@ DEVICE struct delta_rows rows_of(const struct delta_args &a)
 }
 
 /* grid (sequences, C / THREADS); of a channel: 4 a token, read and written, and the taps before.  The
- * last taps - 1 inputs are in registers. */
-KERNEL(THREADS) delta_conv_kernel(struct delta_args a)
+ * taps and the last TAPS - 1 inputs are in registers; TAPS >= a.taps.  Bound by the instructions of a
+ * channel's tokens, one after the other. */
+template <int TAPS> KERNEL(THREADS) delta_conv_kernel(struct delta_args a)
 {
     pdl_wait();
     const struct delta_rows r = rows_of(a);
-    const int32_t c = (int32_t)(blockIdx.y * THREADS + threadIdx.x), before = a.taps - 1;
+    const int32_t c = (int32_t)(blockIdx.y * THREADS + threadIdx.x), absent = TAPS - a.taps;
     if (c >= a.channels || r.n == 0)
         return;
     float *past = a.past + (int64_t)r.slot * a.past_stride + c;
-    float in[DELTA_MAX_TAPS]; /* the newest at DELTA_MAX_TAPS - 1 */
+    float tap[TAPS], in[TAPS - 1 + AT_ONCE]; /* the inputs before the tokens, then these */
     UNROLL
-    for (int32_t i = 0; i < DELTA_MAX_TAPS; i++) {
-        const int32_t at = i - (DELTA_MAX_TAPS - before);
-        in[i] = at < 0 || r.begins ? 0.0f : past[(int64_t)at * a.channels];
-    }
-    for (int32_t t = 0; t < r.n; t++) {
+    for (int32_t i = 0; i < TAPS; i++)
+        tap[i] = i >= absent ? a.conv[(int64_t)(i - absent) * a.channels + c] : 0.0f;
+    UNROLL
+    for (int32_t i = 0; i < TAPS - 1; i++)
+        in[i] = i < absent || r.begins ? 0.0f : past[(int64_t)(i - absent) * a.channels];
+    const float bias = a.bias ? a.bias[c] : 0.0f;
+    NO_UNROLL
+    for (int32_t t = 0; t < r.n; t += AT_ONCE) {
         float *x = a.qkv + (int64_t)(r.first + t) * a.qkv_stride + c;
-        float acc = a.bias ? a.bias[c] : 0.0f;
+        const int32_t n = r.n - t < AT_ONCE ? r.n - t : AT_ONCE;
         UNROLL
-        for (int32_t i = 0; i < DELTA_MAX_TAPS - 1; i++)
-            in[i] = in[i + 1];
-        in[DELTA_MAX_TAPS - 1] = *x;
+        for (int32_t j = 0; j < AT_ONCE; j++)
+            in[TAPS - 1 + j] = j < n ? x[(int64_t)j * a.qkv_stride] : 0.0f;
         UNROLL
-        for (int32_t i = 0; i < DELTA_MAX_TAPS; i++) {
-            const int32_t tap = i - (DELTA_MAX_TAPS - a.taps);
-            if (tap >= 0)
-                acc = fmaf(a.conv[(int64_t)tap * a.channels + c], in[i], acc);
+        for (int32_t j = 0; j < AT_ONCE; j++) {
+            float acc = bias;
+            UNROLL
+            for (int32_t i = 0; i < TAPS; i++)
+                acc = i >= absent ? fmaf(tap[i], in[j + i], acc) : acc;
+            if (j < n)
+                x[(int64_t)j * a.qkv_stride] = exact_silu(acc);
         }
-        *x = exact_silu(acc);
+        UNROLL
+        for (int32_t i = 0; i < TAPS - 1;
+             i++) { /* the newest inputs are those before the next tokens */
+            float next = in[i + AT_ONCE];
+            UNROLL
+            for (int32_t j = 1; j < AT_ONCE; j++)
+                next = j == n ? in[i + j] : next;
+            in[i] = next;
+        }
     }
     UNROLL
-    for (int32_t i = 0; i < DELTA_MAX_TAPS; i++) {
-        const int32_t at = i - (DELTA_MAX_TAPS - before);
-        if (at >= 0)
-            past[(int64_t)at * a.channels] = in[i];
-    }
+    for (int32_t i = 0; i < TAPS - 1; i++)
+        if (i >= absent)
+            past[(int64_t)(i - absent) * a.channels] = in[i];
 }
 
 /* Heads of q and k to unit length, those of q by 1 / sqrt(d_k) too.  grid (T, 2 n_k / WARPS), a warp
@@ -124,9 +149,11 @@ extern "C" enum status cuda_delta_conv(struct backend *be, const struct delta_la
     struct delta_args a = args_of(dl, st, qkv);
     a.past = dl->taps > 1 ? view_f32(s.conv) : nullptr;
     a.past_stride = s.conv.stride;
-    TRY(LAUNCH_DEPENDENT(be, delta_conv_kernel,
-                         dim3((unsigned)st->n_seqs, (unsigned)blocks_for(C, THREADS)), THREADS, 0,
-                         a));
+    const dim3 grid((unsigned)st->n_seqs, (unsigned)blocks_for(C, THREADS));
+    if (dl->taps <= FEW_TAPS)
+        TRY(LAUNCH_DEPENDENT(be, delta_conv_kernel<FEW_TAPS>, grid, THREADS, 0, a));
+    else
+        TRY(LAUNCH_DEPENDENT(be, delta_conv_kernel<DELTA_MAX_TAPS>, grid, THREADS, 0, a));
     if (dl->skip || dl->n_k == 0)
         return ST_OK;
     return LAUNCH_DEPENDENT(be, delta_unit_kernel,
@@ -134,47 +161,162 @@ extern "C" enum status cuda_delta_conv(struct backend *be, const struct delta_la
                             THREADS, 0, a);
 }
 
-/* grid (sequences, n_v, d_v / THREADS); a token: the column's part of the state, twice read and once
- * written, from L1 or L2; q and k, the same for all threads.  Bound by the latency of the two chains
- * over d_k. */
-KERNEL(THREADS) delta_rule_kernel(struct delta_args a)
+/* What a block needs of BATCH tokens. */
+template <int ROWS> struct rule_batch {
+    float q[BATCH][ROWS], k[BATCH][ROWS]; /* zeros from d_k on */
+    float v[BATCH][COLUMNS];              /* zeros from d_v on */
+    float decay[BATCH], rate[BATCH];      /* g; beta, or with skip the step */
+};
+
+/* Four of n elements at src, from element i on, zeros behind them.  `whole`: src is aligned and n a
+ * multiple of four. */
+DEVICE void copy_4(float *dst, const float *src, int32_t i, int32_t n, bool whole)
 {
-    pdl_wait();
-    const struct delta_rows r = rows_of(a);
-    const int32_t h = (int32_t)blockIdx.y, j = (int32_t)(blockIdx.z * THREADS + threadIdx.x);
-    const int32_t k_head = (h + a.v_offset) / a.v_per_k % a.n_k, keys = a.n_k * a.d_k;
-    if (j >= a.d_v || r.n == 0)
+    if (whole) {
+        cp_async_16(dst, src + i, i < n);
         return;
-    float *s = a.rule + (int64_t)r.slot * a.rule_stride + (int64_t)h * a.d_k * a.d_v + j;
-    for (int32_t i = 0; r.begins && i < a.d_k; i++)
-        s[(int64_t)i * a.d_v] = 0.0f;
-    for (int32_t t = 0; t < r.n; t++) {
-        const float *row = a.qkv + (int64_t)(r.first + t) * a.qkv_stride;
-        const float *ba = a.ba + (int64_t)(r.first + t) * a.ba_stride;
-        const float *q = row + (int64_t)k_head * a.d_k, *k = q + keys;
-        const float v = row[2 * (int64_t)keys + (int64_t)h * a.d_v + j];
-        float step = exact_softplus(ba[a.n_v + h] + a.dt[h]), u, out = 0.0f;
+    }
+    UNROLL
+    for (int32_t e = 0; e < 4; e++)
+        dst[e] = i + e < n ? src[i + e] : 0.0f;
+}
+
+/* Tokens [t, t + n) of the block's head and columns. */
+template <int ROWS>
+DEVICE void load_batch(const struct delta_args &a, rule_batch<ROWS> &b, int32_t t, int32_t n,
+                       bool whole)
+{
+    enum { FOURS = (2 * ROWS + COLUMNS) / 4 };
+    const int32_t h = (int32_t)blockIdx.y, j = (int32_t)blockIdx.z * COLUMNS;
+    const int32_t k_head = (h + a.v_offset) / a.v_per_k % a.n_k, keys = a.n_k * a.d_k;
+    for (int32_t i = (int32_t)threadIdx.x; i < n * FOURS; i += THREADS) {
+        const int32_t row = i / FOURS, c = i % FOURS * 4;
+        const float *q = a.qkv + (int64_t)(t + row) * a.qkv_stride + (int64_t)k_head * a.d_k;
+        const float *v = q + 2 * (int64_t)keys + (int64_t)h * a.d_v - (int64_t)k_head * a.d_k + j;
+        if (c < ROWS)
+            copy_4(b.q[row] + c, q, c, a.d_k, whole);
+        else if (c < 2 * ROWS)
+            copy_4(b.k[row] + c - ROWS, q + keys, c - ROWS, a.d_k, whole);
+        else
+            copy_4(b.v[row] + c - 2 * ROWS, v, c - 2 * ROWS, a.d_v - j, whole);
+    }
+    if ((int32_t)threadIdx.x < n) {
+        const float *ba = a.ba + (int64_t)(t + (int32_t)threadIdx.x) * a.ba_stride;
+        float step = exact_softplus(ba[a.n_v + h] + a.dt[h]);
         if (a.skip) {
             step = step < a.dt_min ? a.dt_min : step;
             step = step > a.dt_max ? a.dt_max : step;
         }
-        const float g = exact_exp(a.decay[h] * step);
-        if (a.skip) {
-            u = step * v;
-        } else {
-            float m = 0.0f;
-            for (int32_t i = 0; i < a.d_k; i++)
-                m = fmaf(g * s[(int64_t)i * a.d_v], k[i], m);
-            u = (v - m) * gate(1.0f, ba[h]);
-        }
-        for (int32_t i = 0; i < a.d_k; i++) {
-            const float next = fmaf(k[i], u, g * s[(int64_t)i * a.d_v]);
-            s[(int64_t)i * a.d_v] = next;
-            out = fmaf(next, q[i], out);
-        }
-        a.out[(int64_t)(r.first + t) * a.out_stride + (int64_t)h * a.d_v + j] =
-            a.skip ? fmaf(a.skip[h], v, out) : out;
+        b.decay[threadIdx.x] = exact_exp(a.decay[h] * step);
+        b.rate[threadIdx.x] = a.skip ? step : gate(1.0f, ba[h]);
     }
+}
+
+/* Sum of a column's chains, four of them in each of four neighbouring lanes: all four get it. */
+DEVICE float sum_chains(const float (&c)[4])
+{
+    float sum = (c[0] + c[1]) + (c[2] + c[3]);
+    sum += shfl_xor(sum, 1);
+    return sum + shfl_xor(sum, 2);
+}
+
+/* One token: the lane's rows of its column's state go on.  The column's output. */
+template <int ROWS, bool SKIP>
+DEVICE float rule_token(const rule_batch<ROWS> &b, int32_t t, float skip, int32_t column,
+                        float (&s)[ROWS / CHAINS][4])
+{
+    const float g = b.decay[t], v = b.v[t][column];
+    const float *k = b.k[t] + lane_id() % 4 * 4, *q = b.q[t] + lane_id() % 4 * 4;
+    float u = b.rate[t], sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    UNROLL
+    for (int32_t i = 0; i < ROWS / CHAINS; i++) {
+        const float4 ki = ld_f32x4(k + CHAINS * i);
+        const float four[4] = {ki.x, ki.y, ki.z, ki.w};
+        UNROLL
+        for (int32_t e = 0; e < 4; e++) {
+            s[i][e] *= g;
+            if (!SKIP)
+                sum[e] = fmaf(s[i][e], four[e], sum[e]);
+        }
+    }
+    u *= SKIP ? v : v - sum_chains(sum);
+    UNROLL
+    for (int32_t i = 0; i < ROWS / CHAINS; i++) {
+        const float4 ki = ld_f32x4(k + CHAINS * i), qi = ld_f32x4(q + CHAINS * i);
+        const float of_k[4] = {ki.x, ki.y, ki.z, ki.w}, of_q[4] = {qi.x, qi.y, qi.z, qi.w};
+        UNROLL
+        for (int32_t e = 0; e < 4; e++) {
+            s[i][e] = fmaf(of_k[e], u, s[i][e]);
+            out[e] = fmaf(s[i][e], of_q[e], out[e]);
+        }
+    }
+    const float all = sum_chains(out);
+    return SKIP ? fmaf(skip, v, all) : all;
+}
+
+/* grid (sequences, n_v, d_v / COLUMNS); lane l of a warp has rows i of column l / 4 with i / 4 mod 4 = l mod 4.
+ * The next batch of tokens is on its way while one is used.  Bound: a decode by the states, read and
+ * written once; else by the instructions of a column's tokens, one after the other. */
+template <int ROWS, bool SKIP> KERNEL(THREADS) delta_rule_kernel(struct delta_args a)
+{
+    DYN_SMEM(rule_batch<ROWS>, batch);
+    pdl_wait();
+    const struct delta_rows r = rows_of(a);
+    const int32_t h = (int32_t)blockIdx.y, column = (int32_t)threadIdx.x / 4, part = lane_id() % 4;
+    const int32_t j = (int32_t)blockIdx.z * COLUMNS + column;
+    const bool real = j < a.d_v,
+               whole = ((a.d_k | a.d_v | a.qkv_stride) & 3) == 0 && ((uintptr_t)a.qkv & 15) == 0;
+    if (r.n == 0)
+        return;
+    float *state = a.rule + (int64_t)r.slot * a.rule_stride + (int64_t)h * a.d_k * a.d_v + j;
+    float s[ROWS / CHAINS][4];
+    UNROLL
+    for (int32_t i = 0; i < ROWS / CHAINS; i++) {
+        UNROLL
+        for (int32_t e = 0; e < 4; e++) {
+            const int32_t row = CHAINS * i + 4 * part + e;
+            const bool there = real && row < a.d_k && !r.begins;
+            s[i][e] = there ? state[(int64_t)row * a.d_v] : 0.0f;
+        }
+    }
+    load_batch(a, batch[0], r.first, r.n < BATCH ? r.n : BATCH, whole);
+    cp_async_commit();
+    NO_UNROLL
+    for (int32_t t0 = 0; t0 < r.n; t0 += BATCH) {
+        const int32_t n = r.n - t0 < BATCH ? r.n - t0 : BATCH, after = t0 + BATCH,
+                      left = r.n - after;
+        const rule_batch<ROWS> &now = batch[t0 / BATCH % 2];
+        cp_async_wait<0>();
+        SYNC_THREADS(); /* the batch is written; the one before it is used up */
+        if (left > 0)
+            load_batch(a, batch[after / BATCH % 2], r.first + after, left < BATCH ? left : BATCH,
+                       whole);
+        cp_async_commit();
+        NO_UNROLL
+        for (int32_t t = 0; t < n; t++) {
+            const float out = rule_token<ROWS, SKIP>(now, t, SKIP ? a.skip[h] : 0.0f, column, s);
+            if (real && part == 0)
+                a.out[(int64_t)(r.first + t0 + t) * a.out_stride + (int64_t)h * a.d_v + j] = out;
+        }
+    }
+    UNROLL
+    for (int32_t i = 0; i < ROWS / CHAINS; i++) {
+        UNROLL
+        for (int32_t e = 0; e < 4; e++) {
+            const int32_t row = CHAINS * i + 4 * part + e;
+            if (real && row < a.d_k)
+                state[(int64_t)row * a.d_v] = s[i][e];
+        }
+    }
+}
+
+template <int ROWS>
+static enum status run_rule(struct backend *be, const struct delta_args &a, dim3 grid)
+{
+    const size_t smem = 2 * sizeof(rule_batch<ROWS>);
+    if (a.skip)
+        return LAUNCH_DEPENDENT(be, (delta_rule_kernel<ROWS, true>), grid, THREADS, smem, a);
+    return LAUNCH_DEPENDENT(be, (delta_rule_kernel<ROWS, false>), grid, THREADS, smem, a);
 }
 
 extern "C" enum status cuda_delta_rule(struct backend *be, const struct delta_layer *dl,
@@ -188,6 +330,9 @@ extern "C" enum status cuda_delta_rule(struct backend *be, const struct delta_la
     assert(dl->n_k > 0 && dl->v_per_k > 0 && (!dl->skip || dl->skip->k == dl->n_v));
     if (qkv.rows == 0 || out.cols == 0)
         return ST_OK;
+    if (dl->d_k > MAX_D_K)
+        FAIL(ST_UNSUPPORTED, "states of %d rows: the CUDA backend takes up to %d", dl->d_k,
+             MAX_D_K);
     struct delta_args a = args_of(dl, st, qkv);
     a.ba = view_f32(ba);
     a.ba_stride = ba.stride;
@@ -196,6 +341,7 @@ extern "C" enum status cuda_delta_rule(struct backend *be, const struct delta_la
     a.out = view_f32(out);
     a.out_stride = out.stride;
     const dim3 grid((unsigned)st->n_seqs, (unsigned)dl->n_v,
-                    (unsigned)blocks_for(dl->d_v, THREADS));
-    return LAUNCH_DEPENDENT(be, delta_rule_kernel, grid, THREADS, 0, a);
+                    (unsigned)blocks_for(dl->d_v, COLUMNS));
+    return dl->d_k <= MAX_D_K / 2 ? run_rule<MAX_D_K / 2>(be, a, grid)
+                                  : run_rule<MAX_D_K>(be, a, grid);
 }

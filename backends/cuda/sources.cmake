@@ -33,6 +33,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/moe_rows.cu
   ${INGOT_CUDA_DIR}/moe_tiles.cu
   ${INGOT_CUDA_DIR}/attention.cu
+  ${INGOT_CUDA_DIR}/attention_latent.cu
   ${INGOT_CUDA_DIR}/attention_plain.cu
   ${INGOT_CUDA_DIR}/delta.cu
   ${INGOT_CUDA_DIR}/gates.cu

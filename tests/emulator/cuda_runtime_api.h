@@ -145,6 +145,8 @@ void emulator_seed(uint64_t seed);
 void emulator_devices(int n);
 /* Bytes that cudaMalloc gives out before cudaErrorMemoryAllocation. */
 void emulator_memory(size_t bytes);
+/* Bytes of shared memory that a block may have: 227 KiB at first. */
+void emulator_block_smem(size_t bytes);
 /* The virtual architecture of the PTX that the "driver" has loaded, for a device of 9.0: 90 at first;
  * 80: PTX for an older device, translated for this one. */
 void emulator_ptx(int version);

@@ -11,8 +11,6 @@
 
 #include "block.h"
 
-enum { MAX_SHARED = 227 << 10 }; /* of a block, on sm_90 */
-
 typedef std::vector<std::function<cudaError_t()>> work_list;
 
 struct emulated_stream {
@@ -37,6 +35,7 @@ struct emulated_graph {
 static std::mutex lock; /* of everything that OS threads share */
 static struct {
     size_t limit = (size_t)8 << 30, used = 0;
+    size_t block_smem = 227 << 10; /* of sm_90 */
     std::map<void *, size_t> blocks;
     struct emulator_calls counts = {};
     int devices = -1, ptx = 90; /* devices -1: as CUDA_VISIBLE_DEVICES says */
@@ -194,7 +193,7 @@ cudaError_t emulated_launch(const char *name, dim3 grid, dim3 block, size_t dyn_
         gpu.launches++;
         if (gpu.fail_launch > 0 && --gpu.fail_launch == 0)
             return set_sticky(cudaErrorLaunchFailure, "a launch that was told to fail");
-        if (!run_kernel(name, grid, block, dyn_smem, MAX_SHARED, dependent, seed_now(), body, text,
+        if (!run_kernel(name, grid, block, dyn_smem, gpu.block_smem, dependent, seed_now(), body, text,
                         sizeof text))
             return set_sticky(cudaErrorLaunchFailure, text);
         return cudaSuccess;
@@ -207,6 +206,11 @@ void emulator_seed(uint64_t seed)
 {
     gpu.seed_known = true;
     gpu.seed = seed;
+}
+
+void emulator_block_smem(size_t bytes)
+{
+    gpu.block_smem = bytes;
 }
 
 void emulator_devices(int n)
@@ -315,7 +319,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
         return result(cudaErrorInvalidDevice);
     *value = attr == cudaDevAttrMultiProcessorCount            ? 4
              : attr == cudaDevAttrComputeCapabilityMajor       ? 9
-             : attr == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
+             : attr == cudaDevAttrMaxSharedMemoryPerBlockOptin ? (int)gpu.block_smem
                                                                : 0;
     return result(cudaSuccess);
 }

@@ -101,8 +101,9 @@ READ_BEFORE_THE_WAIT = {name: "the matrix, which no step writes" for name in ("r
 def kernel_bodies():
     """(name, body) of every kernel."""
     own, shared = r"\bKERNEL\([^{;]*?\)\s+(\w+)\([^{;]*\)", r"\bGPU_KERNEL\([^,;]+, (\w+)[^{;]*\)"
-    for source in sorted([*(ROOT / "backends" / "cuda").glob("*.cu"), *(ROOT / "backends" / "gpu").glob("*.h")]):
-        head = own if source.suffix == ".cu" else shared
+    for source in sorted([*(ROOT / "backends" / "cuda").glob("*.cu"), *(ROOT / "backends" / "cuda").glob("*.h"),
+                          *(ROOT / "backends" / "gpu").glob("*.h")]):
+        head = own if source.parent.name == "cuda" else shared
         for m in re.finditer(head + r"\s*\n\{\n(.*?)\n\}\n", source.read_text(), re.S):
             yield m.group(1), m.group(2)
 

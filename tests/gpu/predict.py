@@ -81,7 +81,8 @@ UNITS = ("", "instructions", "instructions", "us", "us", "us", "us", "us", "TFLO
 def row(name, root):
     attention_sass, tiles_sass = sass.kernels("attention.cu", root=root), sass.kernels("linear_tiles.cu", root=root)
     decode = [attention_sass[f"attention_decode<false, {d}, 3>"] for d in (128, 64)]
-    text = (root / "backends/cuda/attention.cu").read_text()
+    merge_files = [root / "backends/cuda" / f for f in ("attention.cu", "attention_merge.h")]
+    text = "".join(f.read_text() for f in merge_files if f.exists())
     lanes, at_once = (16, 8) if "MERGE_LANES" in text else (1, 4)
     merges = [merge(tokens, at_once, lanes) for tokens in (4096, 8192, 131072)]
     return [name, *(f"{k.per_copy():.1f}" for k in decode), f"{attention(attention_sass, 128):.1f}",

@@ -35,6 +35,8 @@ MMA_STEP = {4: 1024, 2: 512}  # cycles of 64 columns of a tile of 32 mt x 32 mt:
 # As MMA_STEP, of tiles of 32 mt rows of codes x 32 nt tokens: the tensor cores' rate, or shared memory.
 SCALED_STEP = {(1, 4, 4): 813, (1, 2, 2): 352, (5, 2, 4): 453, (5, 2, 2): 272}
 SCALED_LARGE = {1: 4, 5: 2}  # mt of large tiles, whose nt is 4
+LATENT_STEP = {1: 2400, 2: 3640}  # cycles of a split of 64 latents: shared memory, read for 16 m rows by 8 warps
+CONV_MUFU, RULE_BATCH = 1, 400  # a token's silu; instructions of a batch of 16 tokens: copies, gates
 QUANT_STEP = 400  # of 32 columns of quant_tiles' 64 x 64: 50 words a lane and warp from shared memory
 # Types of weights: kernels' family, their first argument, bits of a weight in device memory with its scales (of Q6_K as the
 # file has them).
@@ -184,32 +186,55 @@ def attention(d, n_q, n_kv, seqs, keys, tokens=1, window=0, t="false"):
         return [Launch(f"attention_decode<{t}, {kind}>", seqs * n_kv * splits * ceil(d, pad),
                        4 * seqs * n_kv * d * seen + part, (("attention", "", min(seen, predict.SPLIT) / predict.TILE),),
                        per_block=1, per_sm=4 if pad == 128 else 8),
-                Launch("attention_merge", seqs * n_kv * 8, part)]
-    warps, per = (4, "4, 3") if d <= 128 else (1, "1, 1")
+                Launch("attention_merge<128, 8>", seqs * n_kv * 8, part)]
+    warps, per = 4, "4, 3" if d <= 128 else "4, 1"
     span = min(tokens / 2 + 16, window + 16) if window else tokens / 2 + 16
-    hmma = span / 32 * (32 * 16 * d * 2) / (16 * 8 * 16)
+    hmma = span / 32 * (32 * 16 * (d + min(d, pad))) / (16 * 8 * 16)
     return [Launch(f"attention_decode<{t}, {kind}>", seqs * n_kv * splits, per_block=1),
-            Launch("attention_merge", seqs * n_kv * 8),
+            Launch("attention_merge<128, 8>", seqs * n_kv * 8),
             Launch(f"attention_prefill<{t}, {pad}, {per}>",
                    ceil(tokens * n_q // n_kv, warps * 16) * warps * n_kv * seqs * ceil(d, pad),
                    4 * seqs * tokens * d * (n_kv + 2 * n_q), (("HMMA", "", hmma),), per_block=warps, per_sm=2)]
 
 
+def latent_splits(m, d, splits, blocks):
+    """hot and mma of blocks of latent_decode and latent_prefill, each over so many splits: a turn of the loop over them, the
+    loop over scores in it, and the wait for a split's keys where they are not loaded ahead."""
+    values, scores = 64 * m, d // 32 * 2 * m
+    hot = (("HMMA*", "", splits * values), ("HMMA", "", splits * scores),
+           ("instructions", "", splits * (L2_WAIT / predict.LONE_WARP if m == 1 else 0)))
+    return hot, blocks * splits * LATENT_STEP[m]
+
+
 def latent_attention(n_q, d, r, seqs, keys):
-    hot = (("FFMA", "SHFL", d * keys / 32), ("SHFL", "", 3 * keys))
-    return [Launch("attention_plain", seqs * n_q, 2 * seqs * d * keys, hot, waits=L1_WAIT, per_block=1)]
+    m = 1 if n_q <= 16 else 2
+    items = seqs * ceil(keys, 64) * ceil(n_q, 16 * m)
+    per = 1 if items <= 2 * 2 // m * predict.N_SM else 8
+    parts = ceil(items, per)
+    hot, mma = latent_splits(m, d, per, parts)
+    part = 4 * parts * 16 * m * (r + 2)
+    return [Launch(f"latent_decode<false, {m}, {per}>", parts * 8, 2 * seqs * d * keys + part, hot, mma, per_sm=2 // m),
+            Launch(f"attention_merge<{64 * per}, {8 // per}>", seqs * ceil(4 * predict.N_SM, seqs) * 8, part)]
+
+
+def latent_prompt(n_q, d, r, tokens, t, m):
+    blocks = ceil(tokens * n_q, 16 * m)
+    hot, mma = latent_splits(m, d, tokens / 128 + 0.5, blocks)
+    return Launch(f"latent_prefill<{t}, {m}>", blocks * 8, tokens * (2 * d + 4 * n_q * (d + r)), hot, mma, per_sm=2 // m)
 
 
 def delta(n_k, n_v, d_k, d_v, taps, seqs, tokens, mamba):
     C, each = 2 * n_k * d_k + n_v * d_v, seqs * tokens
     state = 4 * seqs * n_v * d_k * d_v
-    conv = [Launch("delta_conv_kernel", seqs * ceil(C, 128) * 4, 8 * each * C + 8 * seqs * (taps - 1) * C + 4 * taps * C,
-                   (("MUFU", "", tokens),), waits=L2_WAIT, per_block=4)]
+    few = 4 if taps <= 4 else 16
+    conv = [Launch(f"delta_conv_kernel<{few}>", seqs * ceil(C, 128) * 4, 8 * each * C + 8 * seqs * (taps - 1) * C + 4 * taps * C,
+                   (("MUFU", "", CONV_MUFU * max(8, tokens)),), waits=L2_WAIT, per_block=4)]
     if not mamba:
         conv.append(Launch("delta_unit_kernel", each * 2 * n_k, 8 * each * 2 * n_k * d_k, per_block=4))
-    hot = (("STG", "", tokens * d_k),) if mamba else (("FFMA", "STG", tokens * d_k), ("STG", "", tokens * d_k))
-    rule = Launch("delta_rule_kernel", seqs * n_v * ceil(d_v, 128) * 4, 2 * state + 4 * each * (C + n_v * d_v), hot, waits=L2_WAIT,
-                  per_block=4)
+    rows, skip = 128 if d_k <= 128 else 256, str(mamba).lower()
+    hot = (("FFMA", "", tokens * (2 if mamba else 3) * rows / 4), ("instructions", "", ceil(tokens, 16) * RULE_BATCH))
+    rule = Launch(f"delta_rule_kernel<{rows}, {skip}>", seqs * n_v * ceil(d_v, 32) * 4, 2 * state + 4 * each * (C + n_v * d_v), hot,
+                  per_block=4, per_sm=3 if rows == 128 else 1)
     return conv, rule, state
 
 
@@ -305,10 +330,24 @@ def other_rows():
             one("draw", Launch("sample_kernel", T, T * 600, (("DADD", "", (2 + 3 * 4) * 19),
                                                       ("instructions", "", 3 * 64 * 10)), per_block=1)),
             one("attention, head of 256", attention(256, 16, 4, 64, 1024)[0]),
-            one("attention, head of 256, f16", attention(256, 16, 4, 64, 1024, t="true")[0])]
+            one("attention, head of 256, f16", attention(256, 16, 4, 64, 1024, t="true")[0]),
+            one("latents in f32", Launch("attention_plain", 16, 2 * 576 * 4096, (("FFMA", "SHFL", 576 * 4096 / 32),
+                                                                               ("SHFL", "", 3 * 4096)), waits=L1_WAIT, per_block=1))]
     for t in ("false", "true"):
         out += [one(f"attention {size} {t}", attention(size, n_q, n_kv, 64, 1024, t=t)[0]) for size in (128, 64)]
         out += [one(f"prompt attention {size} {t}", attention(size, n_q, n_kv, 1, 2048, 2048, t=t)[2]) for size in (256, 128, 64)]
+        out += [one(f"prompt attention 256 {t}, few rows", dataclasses.replace(
+            attention(256, n_q, n_kv, 1, 2048, 2048, t=t)[2], kernel=f"attention_prefill<{t}, 128, 1, 1>", per_block=1, per_sm=2))]
+        for m, heads in ((1, 16), (2, 128)):
+            for seqs in (1, 32):
+                launch = latent_attention(heads, 576, 512, seqs, 4096)[0]
+                launch.kernel = launch.kernel.replace("false", t)
+                out.append(one(f"latent attention {t}, {heads} heads, {seqs} x 4096", launch))
+            out.append(one(f"prompt of latents {t}, {m}", latent_prompt(16, 576, 512, 512, t, m)))
+    for mamba in (False, True):
+        conv, rule, _ = delta(8, 32, 256, 64, 16, 1, 512, mamba)
+        out.append(one(f"rule of 256 rows {mamba}", rule))
+    out.append(one("conv of 16 taps", conv[0]))
     for t in ("bf16", "f16"):
         for tokens in (1, 16, 32, 64, 2048):
             n = 28672
@@ -367,7 +406,9 @@ NO_ROW = {
 
 # ---- times ----
 
-SOURCES = (("attention_plain", "attention_plain.cu"), ("attention", "attention.cu"), ("delta", "delta.cu"),
+SOURCES = (("attention_plain", "attention_plain.cu"), ("attention_merge<64", "attention_latent.cu"),
+           ("attention_merge<512", "attention_latent.cu"), ("latent_decode", "attention_latent.cu"),
+           ("latent_prefill", "attention_latent.cu"), ("attention", "attention.cu"), ("delta", "delta.cu"),
            ("quant_experts", "quant_experts.cu"), ("quant_tiles", "quant_tiles.cu"), ("quant_rows", "quant_rows.cu"),
            ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
            ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),

@@ -52,6 +52,12 @@ enum status rank_open(struct rank_engine *r, const char *dir, enum dtype kv,
     return open_rank(r, dir, kv, false);
 }
 
+/* Metal multiplies all activations as they are. */
+enum status rank_open_f32(struct rank_engine *r, const char *dir, enum dtype kv)
+{
+    return open_rank(r, dir, kv, false);
+}
+
 enum status rank_open_rounded(struct rank_engine *r, const char *dir, enum dtype kv)
 {
     return open_rank(r, dir, kv, true);

@@ -18,7 +18,8 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     bool product = c->op == &op_moe_ffn || c->op == &op_moe_limited || c->op == &op_moe_up ||
                    c->op == &op_moe_input || c->op == &op_heads_linear;
     bool attends = c->op == &op_attention || c->op == &op_attention_sinks ||
-                   c->op == &op_attention_chunk; /* the others' sums are in f32 */
+                   c->op == &op_attention_chunk ||
+                   c->op == &op_attention_latent; /* the others' sums are in f32 */
     if ((c->op == &op_linear && !widened) || product)
         rounded.x_eps = c->dtype == DT_BF16 ? 0x1p-8 : c->dtype == DT_F16 ? 0x1p-11 : 0;
     if (attends && c->dtype != DT_F32) /* 8-bit caches are widened to bf16 */
@@ -52,5 +53,75 @@ static inline bool cuda_repeats(enum dtype t)
             return true;
     return false;
 }
+
+/* For kernels that the cases of tests/ops do not reach. */
+static const struct op_case cuda_cases[] = {
+    /* latents: heads in several tiles, of two sequences one a decode; 8-bit rows of no multiple of 16;
+     * several groups of splits, two rows at once */
+    {.op = &op_attention_latent,
+     .rows = 3,
+     .n_seqs = 2,
+     .past = 200,
+     .n_q = 40,
+     .n_kv = 1,
+     .q_per_kv = 40,
+     .d = 80,
+     .n = 64,
+     .block_len = 16,
+     .dtype = DT_BF16},
+    {.op = &op_attention_latent,
+     .rows = 1,
+     .n_seqs = 1,
+     .past = 130,
+     .n_q = 33,
+     .n_kv = 1,
+     .q_per_kv = 33,
+     .d = 40,
+     .n = 24,
+     .block_len = 16,
+     .dtype = DT_I8},
+    {.op = &op_attention_latent,
+     .rows = 2,
+     .n_seqs = 1,
+     .past = 1500,
+     .n_q = 3,
+     .n_kv = 1,
+     .q_per_kv = 3,
+     .d = 48,
+     .n = 32,
+     .block_len = 16,
+     .dtype = DT_F16},
+    {.op = &op_attention_latent,
+     .rows = 2,
+     .n_seqs = 1,
+     .past = 1500,
+     .n_q = 17,
+     .n_kv = 1,
+     .q_per_kv = 17,
+     .d = 32,
+     .n = 16,
+     .block_len = 16,
+     .dtype = DT_E4M3},
+    /* states of more than 128 rows */
+    {.op = &op_delta,
+     .rows = 19,
+     .n_seqs = 2,
+     .n_kv = 1,
+     .n_q = 2,
+     .q_per_kv = 2,
+     .d = 200,
+     .n = 40,
+     .rot = 4},
+    {.op = &op_delta,
+     .rows = 19,
+     .n_seqs = 2,
+     .n_kv = 1,
+     .n_q = 2,
+     .q_per_kv = 2,
+     .d = 256,
+     .n = 40,
+     .rot = 4,
+     .variant = 1},
+};
 
 #endif

@@ -116,7 +116,8 @@ Test(ops_cuda, attention_without_room_for_its_splits)
     emulator_seed(0);
     for (size_t i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
-        if (c->op != &op_attention || c->rows > c->n_seqs || c->rows == 0)
+        bool wanted = c->op == &op_attention || c->op == &op_attention_latent;
+        if (!wanted || c->rows > c->n_seqs || c->rows == 0)
             continue; /* decodes alone */
         float *want = results(be, c);
         be->scratch->bytes = (size_t)be->n_sm * DECODE_OUTER_BYTES + 64;
@@ -253,5 +254,78 @@ Test(ops_cuda, attention_over_many_groups_of_splits)
         be->scratch->bytes = room;
         free(want);
     }
+    backend_ops_of(be)->close(be);
+}
+
+/* Rows at once, in chunks of 2 and alone: prefills and decodes, whose splits are spread over the device one by one,
+ * by groups, or by whole sequences. */
+Test(ops_cuda, kernels_that_the_cases_do_not_reach)
+{
+    struct backend *be = open_gpu();
+    const size_t room = be->scratch->bytes;
+    const int n_sm = be->n_sm, most = 32;
+    for (size_t i = 0; i < ARRAY_LEN(cuda_cases); i++) {
+        const struct op_case *c = &cuda_cases[i];
+        struct op_case rounded = with_rounded_x(c);
+        emulator_seed(seeds[1]);
+        float *want = results(be, c);
+        check_reference(&rounded, want);
+        emulator_seed(0);
+        check_chunks(be, c, 1, want);
+        check_chunks(be, c, 2, want);
+        be->n_sm = most;
+        check_chunks(be, c, 1, want);
+        be->scratch->bytes = (size_t)most * DECODE_OUTER_BYTES + 64;
+        check_chunks(be, c, 1, want);
+        be->scratch->bytes = room;
+        be->n_sm = n_sm;
+        free(want);
+    }
+    backend_ops_of(be)->close(be);
+}
+
+/* Blocks with fewer rows, to the same bits: latents of 576 and heads of 400. */
+Test(ops_cuda, attention_with_less_shared_memory)
+{
+    const struct op_case cases[] = {
+        {.op = &op_attention_latent,
+         .rows = 5,
+         .n_seqs = 2,
+         .past = 60,
+         .n_q = 20,
+         .n_kv = 1,
+         .q_per_kv = 20,
+         .d = 576,
+         .n = 512,
+         .block_len = 16,
+         .dtype = DT_BF16},
+        {.op = &op_attention,
+         .rows = 40,
+         .n_seqs = 2,
+         .past = 60,
+         .n_q = 4,
+         .n_kv = 2,
+         .q_per_kv = 2,
+         .d = 400,
+         .block_len = 16,
+         .dtype = DT_F16},
+    };
+    struct backend *be = open_gpu();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        float *want = results(be, &cases[i]);
+        struct op_case rounded = with_rounded_x(&cases[i]);
+        check_reference(&rounded, want);
+        emulator_block_smem(120 << 10);
+        float *got = results(be, &cases[i]);
+        check_same(&cases[i], got, want, "with less shared memory");
+        emulator_block_smem(227 << 10);
+        free(got);
+        free(want);
+    }
+    emulator_block_smem(48 << 10); /* of no room for a split of latents: in f32 */
+    float *plain = results(be, &cases[0]);
+    check_reference(&cases[0], plain);
+    free(plain);
+    emulator_block_smem(227 << 10);
     backend_ops_of(be)->close(be);
 }

@@ -25,6 +25,7 @@ static struct runtime {
     struct ptx_machine *machine;
     struct ptx_module *module[MAX_MODULES];
     int n_modules, n_sm;
+    size_t block_smem; /* bytes that a block may have */
     uint32_t n_streams;
     char failure[600];
 } rt;
@@ -37,10 +38,15 @@ static size_t n_functions;
 
 enum status ptx_cuda_open(const struct ptx_config *cfg, int n_sm)
 {
-    rt = (struct runtime){.n_sm = n_sm};
+    rt = (struct runtime){.n_sm = n_sm, .block_smem = 227 << 10};
     for (size_t i = 0; i < n_functions; i++)
         functions[i].launches = 0;
     return ptx_machine_create(&rt.machine, cfg);
+}
+
+void ptx_cuda_block_smem(size_t bytes)
+{
+    rt.block_smem = bytes;
 }
 
 static enum status read_file(const char *path, char **out, size_t *n)
@@ -212,7 +218,8 @@ static struct function *function_of(const void *host)
 cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
 {
     struct function *f = function_of(func);
-    if (!f || attr != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0)
+    if (!f || attr != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        (size_t)value > rt.block_smem)
         return refuse("this attribute of a function");
     f->max_dynamic = (size_t)value > SHARED_DEFAULT ? (size_t)value : SHARED_DEFAULT;
     return cudaSuccess;
@@ -338,6 +345,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
         return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
         *value = rt.n_sm;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)rt.block_smem;
         return cudaSuccess;
     default:
         return refuse("this attribute of the device");

@@ -16,6 +16,8 @@ MUST_CHECK enum status ptx_cuda_open(const struct ptx_config *cfg, int n_sm);
 /* The kernels of a file of PTX text. */
 MUST_CHECK enum status ptx_cuda_load(const char *path);
 void ptx_cuda_close(void);
+/* Bytes of shared memory that a block may have: 227 KiB at first. */
+void ptx_cuda_block_smem(size_t bytes);
 
 struct ptx_machine *ptx_cuda_machine(void);
 

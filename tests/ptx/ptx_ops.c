@@ -21,7 +21,7 @@
 #include "ptx/ptx_experts.h"
 #include "ptx/ptx_ranks.h"
 
-enum { CHUNK = 5, MAX_CHUNKED = 60, SMALL_DEVICE = 4 };
+enum { CHUNK = 5, MAX_CHUNKED = 60, SMALL_DEVICE = 4, SMALL_SMEM = 120 << 10 };
 
 struct options {
     const char *modules, *match;
@@ -105,12 +105,29 @@ static bool matches(const char *match, const char *name)
         .op = &op_attention, .rows = 20, .n_seqs = 2, .past = 300, .n_q = 4, .n_kv = 2,            \
         .q_per_kv = 2, .d = 200, .block_len = 16, .dtype = TYPE                                    \
     }
+/* Of rows that do not fit into shared memory 32 or 64 at a time: latents, heads. */
+#define FEW_LATENT_ROWS(TYPE)                                                                      \
+    {                                                                                              \
+        .op = &op_attention_latent, .rows = 3, .n_seqs = 1, .past = 70, .n_q = 2, .n_kv = 1,       \
+        .q_per_kv = 2, .d = 576, .n = 512, .block_len = 16, .dtype = TYPE                          \
+    }
+#define FEW_HEAD_ROWS(TYPE)                                                                        \
+    {                                                                                              \
+        .op = &op_attention, .rows = 3, .n_seqs = 1, .past = 70, .n_q = 2, .n_kv = 1,              \
+        .q_per_kv = 2, .d = 400, .block_len = 16, .dtype = TYPE                                    \
+    }
+/* Many splits of a decode, spread one by one and by groups; heads for 32 rows a block. */
+#define MANY_LATENTS(TYPE, HEADS)                                                                  \
+    {                                                                                              \
+        .op = &op_attention_latent, .rows = 2, .n_seqs = 2, .past = 600, .n_q = HEADS, .n_kv = 1,  \
+        .q_per_kv = HEADS, .d = 48, .n = 40, .block_len = 16, .dtype = TYPE                        \
+    }
 #define LARGE_TILES(TYPE)                                                                          \
     {                                                                                              \
         .op = &op_linear, .rows = 150, .k = 520, .n = 140, .n_slices = 8, .dtype = TYPE,           \
         .bias = true                                                                               \
     }
-/* For kernels that the cases of tests/ops do not reach. */
+/* As cuda_cases, for this test alone. */
 static const struct op_case more_cases[] = {
     /* more groups of splits than the merge takes at a time */
     {.op = &op_attention,
@@ -126,6 +143,10 @@ static const struct op_case more_cases[] = {
     WIDE_HEADS(DT_F16),
     WIDE_HEADS(DT_BF16),
     WIDE_HEADS(DT_E4M3),
+    MANY_LATENTS(DT_F16, 3),
+    MANY_LATENTS(DT_F16, 17),
+    MANY_LATENTS(DT_BF16, 3),
+    MANY_LATENTS(DT_BF16, 17),
     {.op = &op_moe_ffn,
      .rows = 1100,
      .k = 8,
@@ -155,10 +176,18 @@ static const struct op_case scaled_cases[] = {
     {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_E4M3},
     {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_NVFP4},
 };
-/* The same on a device of SMALL_DEVICE multiprocessors. */
+/* The same on a device of SMALL_DEVICE multiprocessors, SMALL_SMEM bytes of shared memory a block. */
 static const struct op_case small_device_cases[] = {
     LARGE_TILES(DT_F16),
     LARGE_TILES(DT_BF16),
+    FEW_LATENT_ROWS(DT_F16),
+    FEW_LATENT_ROWS(DT_BF16),
+    FEW_HEAD_ROWS(DT_F16),
+    FEW_HEAD_ROWS(DT_BF16),
+    MANY_LATENTS(DT_F16, 3),
+    MANY_LATENTS(DT_F16, 17),
+    MANY_LATENTS(DT_BF16, 3),
+    MANY_LATENTS(DT_BF16, 17),
     /* blocks that take several tiles, small and large */
     {.op = &op_linear, .rows = 40, .k = 70, .n = 1100, .dtype = DT_BF16},
     {.op = &op_linear, .rows = 150, .k = 70, .n = 1100, .dtype = DT_BF16},
@@ -182,7 +211,9 @@ static void run_ops(struct tap *t, const struct options *o)
     }
     run_cases(t, be, o, op_cases, n_op_cases);
     run_cases(t, be, o, more_cases, ARRAY_LEN(more_cases));
+    run_cases(t, be, o, cuda_cases, ARRAY_LEN(cuda_cases));
     be->n_sm = SMALL_DEVICE;
+    ptx_cuda_block_smem(SMALL_SMEM);
     run_cases(t, be, o, small_device_cases, ARRAY_LEN(small_device_cases));
     backend_ops_of(be)->close(be);
     if (backend_open(&be, "cuda", &(struct backend_config){.activations = ACTIVATIONS_AUTO}) !=
