@@ -159,6 +159,26 @@ NUMBER_FN uint16_t f16_of_f32(float f)
     return (uint16_t)(sign | ((a - 0x38000000U) >> 13));
 }
 
+/* What a KV cache holds of f: NaN in place of what its type has no number for, so that tokens that see it
+ * fail.  An infinite key would have a score of minus infinity with some queries, which hides it. */
+NUMBER_FN uint16_t kv_f16_of_f32(float f)
+{
+    uint16_t h = f16_of_f32(f);
+    return (h & 0x7c00U) == 0x7c00U ? (uint16_t)0x7e00U : h;
+}
+
+NUMBER_FN uint16_t kv_bf16_of_f32(float f)
+{
+    uint16_t h = bf16_of_f32(f);
+    return (h & 0x7f80U) == 0x7f80U ? (uint16_t)0x7fc0U : h;
+}
+
+NUMBER_FN float kv_f32(float f)
+{
+    uint32_t u = bits_of_f32(f);
+    return f32_of_bits((u & 0x7f800000U) == 0x7f800000U ? 0x7fc00000U : u);
+}
+
 /* OCP 8-bit floating point E4M3FN: bias 7, no infinities, NaN = 0x7f, greatest 448.  Exponent and
  * mantissa are put in place as they are; the product moves the bias from 7 to 127 and normalises,
  * exactly. */

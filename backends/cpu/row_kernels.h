@@ -225,26 +225,30 @@ static inline int8_t i8_of_f32(float x)
     return (int8_t)(uint8_t)(bits_of_f32(x + magic) & 0xffU);
 }
 
-/* The scale is |x|max / the type's greatest value; rows too small to invert become zeros. */
+/* The scale is |x|max / the type's greatest value, or NaN where x is not finite; rows too small to invert
+ * become zeros. */
 static void row_kv_store(enum dtype t, const float *x, int n, void *dst, float *scale)
 {
     if (t == DT_F32) {
-        memcpy(dst, x, (size_t)n * sizeof *x);
+        for (int i = 0; i < n; i++)
+            ((float *)dst)[i] = kv_f32(x[i]);
     } else if (t == DT_F16) {
         for (int i = 0; i < n; i++)
-            ((uint16_t *)dst)[i] = f16_of_f32(x[i]);
+            ((uint16_t *)dst)[i] = kv_f16_of_f32(x[i]);
     } else if (t == DT_BF16) {
         for (int i = 0; i < n; i++)
-            ((uint16_t *)dst)[i] = bf16_of_f32(x[i]);
+            ((uint16_t *)dst)[i] = kv_bf16_of_f32(x[i]);
     } else {
         float most = 0.0f, top = t == DT_I8 ? 127.0f : 448.0f;
+        bool finite = true;
         for (int i = 0; i < n; i++) {
             float a = x[i] < 0.0f ? -x[i] : x[i];
             most = a > most ? a : most;
+            finite = finite && a < INFINITY;
         }
         bool small = most < 0x1p-100f;
         float inv = small ? 0.0f : top / most;
-        *scale = small ? 0.0f : most / top;
+        *scale = !finite ? NAN : small ? 0.0f : most / top;
         if (t == DT_I8)
             for (int i = 0; i < n; i++)
                 ((int8_t *)dst)[i] = i8_of_f32(x[i] * inv);

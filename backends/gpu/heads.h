@@ -39,7 +39,7 @@ DEVICE uint8_t i8_nearest(float x)
 }
 
 /* x [d] to head `head` of a cache of that type; an 8-bit entry gets the scale |x|max / the type's greatest
- * value, or NaN where x begins with that. */
+ * value, or NaN where x is not finite. */
 DEVICE void store_head(const SHARED_MEM float *x, GLOBAL uint8_t *cache, GLOBAL float *scale,
                        int64_t head, enum dtype type, int32_t d, uint32_t lane)
 {
@@ -50,25 +50,25 @@ DEVICE void store_head(const SHARED_MEM float *x, GLOBAL uint8_t *cache, GLOBAL 
         float most = 0.0f;
         for (int32_t i = (int32_t)lane; i < d; i += 32) {
             const float v = x[i] < 0.0f ? -x[i] : x[i];
-            most = v > most ? v : most;
+            most = v < INFINITY ? (v > most ? v : most) : INFINITY;
         }
         most = warp_max(most);
         const bool tiny = most < 0x1p-100f;
         inv = tiny ? 0.0f : top / most;
         if (lane == 0)
-            scale[head] = x[0] != x[0] ? NAN : tiny ? 0.0f : most / top;
+            scale[head] = most == INFINITY ? NAN : tiny ? 0.0f : most / top;
     }
     for (int32_t i = (int32_t)lane; i < d; i += 32)
         if (type == DT_F16)
-            ((GLOBAL uint16_t *)cache)[at + i] = f16_of_f32(x[i]);
+            ((GLOBAL uint16_t *)cache)[at + i] = kv_f16_of_f32(x[i]);
         else if (type == DT_BF16)
-            ((GLOBAL uint16_t *)cache)[at + i] = bf16_of_f32(x[i]);
+            ((GLOBAL uint16_t *)cache)[at + i] = kv_bf16_of_f32(x[i]);
         else if (type == DT_I8)
             cache[at + i] = i8_nearest(x[i] * inv);
         else if (type == DT_E4M3)
             cache[at + i] = e4m3_of_f32(x[i] * inv);
         else
-            ((GLOBAL float *)cache)[at + i] = x[i];
+            ((GLOBAL float *)cache)[at + i] = kv_f32(x[i]);
 }
 
 #endif

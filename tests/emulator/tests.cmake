@@ -4,7 +4,7 @@ target_compile_definitions(test_emulator PRIVATE INGOT_EMULATE)
 ingot_emulated(test_emulator)
 
 # The shapes and references of tests/ops, on the emulated device.
-ingot_test(test_ops_cuda ops/test_ops_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
+ingot_test(test_ops_cuda ops/test_ops_cuda.c ops/op_unheld.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_ops_cuda)
 ingot_test(test_linear_cuda ops/test_linear_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_linear_cuda)

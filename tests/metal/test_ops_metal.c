@@ -8,6 +8,7 @@
 #include "effort.h"
 #include "lacks.h"
 #include "ops/op_checks.h"
+#include "ops/op_unheld.h"
 
 static const uint64_t seeds[] = {0, 20241};
 
@@ -133,4 +134,11 @@ Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
         }
         close_metal(be);
     }
+}
+
+Test(ops_metal, what_a_cache_cannot_hold_is_seen_by_later_tokens_alone)
+{
+    struct backend *be = open_metal();
+    check_unheld_entries(be);
+    close_metal(be);
 }

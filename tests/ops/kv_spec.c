@@ -7,13 +7,14 @@
 struct small_float {
     int fraction, least; /* least: exponent of the smallest normal number */
     double most;
-    unsigned sign, beyond; /* bits: of the sign; of what rounds to more than most */
+    unsigned sign,
+        beyond; /* bits: of the sign; of what rounds to more than most: NaN, e4m3: most */
 };
 
 static struct small_float format_of(enum dtype t)
 {
-    static const struct small_float f16 = {10, -14, 65504.0, 0x8000, 0x7c00},
-                                    bf16 = {7, -126, 0x1.fep127, 0x8000, 0x7f80},
+    static const struct small_float f16 = {10, -14, 65504.0, 0x8000, 0x7e00},
+                                    bf16 = {7, -126, 0x1.fep127, 0x8000, 0x7fc0},
                                     e4m3 = {3, -6, 448.0, 0x80, 0x7e};
     return t == DT_F16 ? f16 : t == DT_BF16 ? bf16 : e4m3;
 }
@@ -26,8 +27,8 @@ static unsigned encode(struct small_float f, double x)
     frexp(fabs(x), &e); /* |x| in [2^(e-1), 2^e) */
     e = x == 0 || e - 1 < f.least ? f.least : e - 1;
     double units = rint(ldexp(fabs(x), f.fraction - e)); /* of the last place */
-    if (ldexp(units, e - f.fraction) > f.most)
-        return sign | f.beyond;
+    if (!(ldexp(units, e - f.fraction) <= f.most))
+        return f.fraction == 3 ? sign | f.beyond : f.beyond;
     if (units < one)
         return sign | (unsigned)units; /* subnormal */
     return sign | (((unsigned)(e - f.least) << f.fraction) + (unsigned)units);
@@ -35,6 +36,8 @@ static unsigned encode(struct small_float f, double x)
 
 static double decode(struct small_float f, unsigned bits)
 {
+    if (bits == f.beyond && f.fraction != 3)
+        return NAN;
     unsigned one = 1U << f.fraction, fraction = bits & (one - 1),
              exponent = (bits & (f.sign - 1)) >> f.fraction;
     double v = exponent ? ldexp(one + fraction, (int)exponent - 1 + f.least - f.fraction)
@@ -42,16 +45,19 @@ static double decode(struct small_float f, unsigned bits)
     return bits & f.sign ? -v : v;
 }
 
-/* scale = amax / top; elements: nearest even of x * (top / amax); every operation rounded to f32
+/* scale = amax / top, NaN where x is not finite; elements: nearest even of x * (top / amax); every operation rounded to f32
  * (operands of 24 bits: rounding a double's result to f32 is rounding once). */
 static void store_scaled(enum dtype t, const float *x, int n, void *dst, float *scale)
 {
     double amax = 0, top = t == DT_I8 ? 127 : 448;
-    for (int i = 0; i < n; i++)
+    bool finite = true;
+    for (int i = 0; i < n; i++) {
         amax = fmax(amax, fabs((double)x[i]));
+        finite = finite && isfinite(x[i]);
+    }
     bool none = amax < 0x1p-100;
     float inv = none ? 0.0f : (float)(top / amax);
-    *scale = none ? 0.0f : (float)(amax / top);
+    *scale = !finite ? NAN : none ? 0.0f : (float)(amax / top);
     for (int i = 0; i < n; i++) {
         double y = (double)(float)((double)x[i] * (double)inv);
         if (t == DT_I8)
@@ -66,7 +72,8 @@ void spec_store(enum dtype t, const float *x, int n, void *dst, float *scale)
     if (t == DT_I8 || t == DT_E4M3)
         store_scaled(t, x, n, dst, scale);
     else if (t == DT_F32)
-        memcpy(dst, x, (size_t)n * sizeof *x);
+        for (int i = 0; i < n; i++)
+            ((float *)dst)[i] = isfinite(x[i]) ? x[i] : NAN;
     else
         for (int i = 0; i < n; i++)
             ((uint16_t *)dst)[i] = (uint16_t)encode(format_of(t), (double)x[i]);
