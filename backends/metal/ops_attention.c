@@ -115,7 +115,6 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-
 static enum metal_kernel attention_kernel(enum metal_type t)
 {
     switch (t) {
