@@ -15,6 +15,7 @@ typedef unsigned long uint64_t, size_t;
 #define kernel
 #define double no_double_in_shaders
 #define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
 
 struct uint3 {
     uint x, y, z;
