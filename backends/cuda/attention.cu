@@ -53,10 +53,15 @@ static size_t smem_bytes(int d, int warps, int stages)
            (size_t)stages * 2 * TILE * sizeof(float);
 }
 
-/* A prefill has its outer state behind them. */
 static size_t outer_bytes(int dv, int warps)
 {
     return (size_t)warps * ROWS * (size_t)dv * sizeof(float);
+}
+
+/* A prefill has its outer state behind them. */
+static size_t prefill_bytes(int d, int dv, int warps, int stages)
+{
+    return smem_bytes(d, warps, stages) + outer_bytes(dv, warps);
 }
 
 /* Heads of up to 128 have stages, and DV is their padded size: a constant. */
@@ -363,7 +368,7 @@ attention_decode(attn_args a, int n_dv)
 
 /* ---- launching ---- */
 
-template <bool F16, int DV, int WARPS, int STAGES>
+template <bool F16, int DV, int WARPS, int STAGES, int PREFILL_STAGES = STAGES>
 static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t max_kv)
 {
     int n_dv = (a.d + DV - 1) / DV;
@@ -391,25 +396,28 @@ static enum status run(struct backend *be, attn_args a, int32_t max_q, int32_t m
         return ST_OK;
     grid = dim3((unsigned)blocks_for((int64_t)max_q * a.q_per_kv, WARPS * ROWS), heads,
                 (unsigned)a.n_seqs);
-    return LAUNCH_DEPENDENT(be, (attention_prefill<F16, DV, WARPS, STAGES>), grid, WARPS * 32,
-                            smem_bytes(a.d, WARPS, STAGES) + outer_bytes(DV, WARPS), a, n_dv);
+    return LAUNCH_DEPENDENT(be, (attention_prefill<F16, DV, WARPS, PREFILL_STAGES>), grid,
+                            WARPS * 32, prefill_bytes(a.d, DV, WARPS, PREFILL_STAGES), a, n_dv);
 }
 
-/* By the head's size: wide heads have less room in shared memory, on some devices none for four
- * warps. */
+/* By the head's size, and by what shared memory has room for: wide heads have one stage, and on some
+ * devices one warp; heads of 128 have two stages where three do not fit. */
 template <bool F16>
 static enum status run_type(struct backend *be, const attn_args &a, const struct step_dev *st)
 {
-    int pad = d_padded(a.d); /* what smem_of counts on */
-    size_t room = 0, wide = smem_bytes(a.d, PREFILL_WARPS, 1) + outer_bytes(128, PREFILL_WARPS);
+    enum { W = PREFILL_WARPS };
+    const int pad = d_padded(a.d); /* what smem_of counts on */
+    size_t room = 0;
     if (pad == 64)
-        return run<F16, 64, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
-    if (pad == 128)
-        return run<F16, 128, PREFILL_WARPS, 3>(be, a, st->max_q, st->max_kv);
+        return run<F16, 64, W, 3>(be, a, st->max_q, st->max_kv);
     TRY(device_smem(be, &room));
-    if (wide <= room)
-        return run<F16, 128, PREFILL_WARPS, 1>(be, a, st->max_q, st->max_kv);
-    return run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
+    if (pad == 128)
+        return prefill_bytes(a.d, 128, W, 3) <= room
+                   ? run<F16, 128, W, 3>(be, a, st->max_q, st->max_kv)
+                   : run<F16, 128, W, 3, 2>(be, a, st->max_q, st->max_kv);
+    return prefill_bytes(a.d, 128, W, 1) <= room
+               ? run<F16, 128, W, 1>(be, a, st->max_q, st->max_kv)
+               : run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
 }
 
 static attn_args args_of(const struct attn_layer *al, const struct step_dev *st, struct view q,

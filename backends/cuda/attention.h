@@ -3,6 +3,7 @@
 #define BACKENDS_CUDA_ATTENTION_H
 
 #include "backends/cuda/gpu.h"
+#include "backends/cuda/smem.h"
 
 enum { HEAD_MAX = 512 }; /* largest d_head */
 
@@ -99,15 +100,6 @@ DEVICE float merge_sink(const attn_args &a, int h, float &m, float &l)
     float mine, other;
     merge_factors(m, l, a.sinks[h], 1.0f, &mine, &other);
     return mine;
-}
-
-/* Bytes of shared memory that a block of the device may have. */
-static inline enum status device_smem(const struct backend *be, size_t *out)
-{
-    int bytes = 0;
-    CUDA_TRY(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, be->device));
-    *out = (size_t)bytes;
-    return ST_OK;
 }
 
 /* attention_latent.cu: latent attention, caches of 16 and 8 bits. */

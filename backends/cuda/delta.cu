@@ -6,6 +6,7 @@
  * (0 + 1) + (2 + 3) of each four neighbours, and the four sums alike.  It depends on neither the step's
  * tokens nor d_k's padding with zeros. */
 #include "backends/cuda/gpu.h"
+#include "backends/cuda/smem.h"
 
 enum {
     THREADS = 128,
@@ -95,14 +96,14 @@ template <int TAPS> KERNEL(THREADS) delta_conv_kernel(struct delta_args a)
         for (int32_t j = 0; j < AT_ONCE; j++)
             in[TAPS - 1 + j] = j < n ? x[(int64_t)j * a.qkv_stride] : 0.0f;
         UNROLL
-        for (int32_t j = 0; j < AT_ONCE; j++) {
-            float acc = bias;
-            UNROLL
-            for (int32_t i = 0; i < TAPS; i++)
-                acc = i >= absent ? fmaf(tap[i], in[j + i], acc) : acc;
-            if (j < n)
+        for (int32_t j = 0; j < AT_ONCE; j++)
+            if (j < n) {
+                float acc = bias;
+                UNROLL
+                for (int32_t i = 0; i < TAPS; i++)
+                    acc = i >= absent ? fmaf(tap[i], in[j + i], acc) : acc;
                 x[(int64_t)j * a.qkv_stride] = exact_silu(acc);
-        }
+            }
         UNROLL
         for (int32_t i = 0; i < TAPS - 1;
              i++) { /* the newest inputs are those before the next tokens */
@@ -314,6 +315,7 @@ template <int ROWS>
 static enum status run_rule(struct backend *be, const struct delta_args &a, dim3 grid)
 {
     const size_t smem = 2 * sizeof(rule_batch<ROWS>);
+    static_assert(2 * sizeof(rule_batch<ROWS>) <= BLOCK_SMEM, "every device has so much");
     if (a.skip)
         return LAUNCH_DEPENDENT(be, (delta_rule_kernel<ROWS, true>), grid, THREADS, smem, a);
     return LAUNCH_DEPENDENT(be, (delta_rule_kernel<ROWS, false>), grid, THREADS, smem, a);

@@ -9,6 +9,7 @@
 #define BACKENDS_CUDA_LINEAR_TILES_H
 
 #include "backends/cuda/linear_mma.h"
+#include "backends/cuda/smem.h"
 
 enum {
     THREADS = 256,
@@ -27,6 +28,8 @@ template <int MT, int NT> struct tile_shape {
     static const int stage_bytes = (bn + bt) * ROW_BYTES;
     static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
 };
+
+static_assert(STAGES * tile_shape<4, 4>::stage_bytes <= BLOCK_SMEM, "every device has so much");
 
 /* The 16 bytes g of a row in a stage.  A quarter warp reads granules 4c .. 4c + 3 of two
  * neighbouring rows: they lie in different halves of the banks. */

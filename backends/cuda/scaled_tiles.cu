@@ -1,12 +1,13 @@
 /* Many tokens, of a matrix or of an expert: tiles of one slice's product; codes of e4m3 and of NVFP4 go
  * through shared memory as they are, and are widened in registers. */
 #include "backends/cuda/scaled_mma.h"
+#include "backends/cuda/smem.h"
 
 enum {
     THREADS = WARPS * 32,
     WARPS_N = 2, /* a tile's warps: 2 along the rows of w, 4 along the tokens */
     WARPS_T = 4,
-    STAGES = 3, /* steps of w and x in shared memory */
+    FACTOR_BYTES = 2 * THREADS * (int)sizeof(float), /* of shared memory, besides the stages */
 };
 
 /* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it.  A stage: codes, small
@@ -17,6 +18,9 @@ template <int KIND, int MT, int NT> struct tile_shape {
     static const int x_at =
         scales_at + (KIND == SCALED_SMALL ? bn / SCALED_PANEL * SMALL_BYTES : 0);
     static const int stage_bytes = x_at + bt * mma_shape<KIND>::x_bytes;
+    /* steps of w and x in shared memory: 3, or as many as every device has room for */
+    static const int stages = 3 * stage_bytes + FACTOR_BYTES <= BLOCK_SMEM ? 3 : 2;
+    static_assert(stages * stage_bytes + FACTOR_BYTES <= BLOCK_SMEM, "every device has so much");
     static const int per_sm = MT * NT > 4 ? 1 : 2; /* blocks at once, as registers allow */
 };
 
@@ -67,7 +71,7 @@ DEVICE void load_stage(unsigned char *smem, const struct scaled_experts &e,
     constexpr int granules = STEP_BYTES / 16, x_granules = mma_shape<KIND>::x_bytes / 16;
     const struct scaled_job &a = e.job;
     const int thread = (int)threadIdx.x;
-    unsigned char *stage = smem + step % STAGES * shape::stage_bytes;
+    unsigned char *stage = smem + step % shape::stages * shape::stage_bytes;
     if (step < end) {
         UNROLL
         for (int i = 0; i < shape::bn / SCALED_PANEL * granules / THREADS; i++) {
@@ -173,7 +177,7 @@ DEVICE void end_segment(float (&sum)[MT][NT][4], float (&acc)[MT][NT][4], const 
 
 /* Grid: as many blocks as run at once; a block takes every gridDim.x-th item, a tile of one slice; tiles
  * of the same rows of w follow each other, so that w comes from memory once and x stays in L2.
- * Shared memory: STAGES steps of w and x, filled by cp.async STAGES - 1 steps ahead.
+ * Shared memory: `stages` steps of w and x, filled by cp.async stages - 1 steps ahead.
  * Registers: the segment's and the slice's sums, 16 MT NT bytes each a thread.
  * Bytes: w and packed once from memory; from L2 (1 / bt + 2 / bn) T N K; what is written, of each slice.
  * Bound by tensor cores, shared memory and the widening (3.5 instructions an mma of 4 x 4). */
@@ -190,8 +194,9 @@ scaled_tiles_kernel(struct scaled_experts e)
     pdl_wait();
     const int tiles_t = (a.n_tokens + shape::bt - 1) / shape::bt;
     const int groups = (a.m.n + shape::bn - 1) / shape::bn * k.n_slices;
-    const int end_item = EXPERTS ? n_items(e.groups, groups) : groups * tiles_t;
-    for (int i = (int)blockIdx.x; i < end_item; i += (int)gridDim.x) {
+    /* of experts it is read again for each item, as no register is left for it */
+    const auto end_item = [&] { return EXPERTS ? n_items(e.groups, groups) : groups * tiles_t; };
+    for (int i = (int)blockIdx.x; i < end_item(); i += (int)gridDim.x) {
         const struct scaled_item item = scaled_item_at<EXPERTS>(e, groups, tiles_t, shape::bt, i);
         const int slice = item.tile.i % k.n_slices, row0 = item.tile.i / k.n_slices * shape::bn;
         const int32_t token0 = item.tile.row0;
@@ -202,7 +207,7 @@ scaled_tiles_kernel(struct scaled_experts e)
         const int32_t end = k.at[slice + 1] / step_cols;
         int32_t step = k.at[slice] / step_cols;
         SYNC_THREADS(); /* the stages of the item before have been read */
-        for (int n = 0; n < STAGES - 1; n++)
+        for (int n = 0; n < shape::stages - 1; n++)
             load_stage<KIND, MT, NT>(smem, e, from, step + n, end);
         float sum[MT][NT][4] = {}, acc[MT][NT][4] = {};
         for (int32_t seg = k.seg[slice]; seg < k.seg[slice + 1]; seg++) {
@@ -211,13 +216,13 @@ scaled_tiles_kernel(struct scaled_experts e)
             const float factor =
                 has_factor ? load_factor<KIND, MT, NT>(e, from, unscale, s, seg) : 0.0f;
             for (int n = 0; n < s.n_steps; n++, step++) {
-                cp_async_wait<STAGES - 2>();
+                cp_async_wait<shape::stages - 2>();
                 if (n + 1 == s.n_steps)
                     factors[seg % 2][threadIdx.x] = factor;
                 SYNC_THREADS(); /* the step has arrived for all; the one before has been read; the last
                                    one's factors are written */
-                load_stage<KIND, MT, NT>(smem, e, from, step + STAGES - 1, end);
-                add_step<KIND, MT, NT>(acc, smem + step % STAGES * shape::stage_bytes);
+                load_stage<KIND, MT, NT>(smem, e, from, step + shape::stages - 1, end);
+                add_step<KIND, MT, NT>(acc, smem + step % shape::stages * shape::stage_bytes);
             }
             end_segment<KIND, MT, NT>(sum, acc, factors[seg % 2]);
         }
@@ -256,7 +261,7 @@ static enum status launch(struct backend *be, const struct scaled_experts *e)
     const int64_t items = groups * tiles, at_once = (int64_t)be->n_sm * shape::per_sm;
     return LAUNCH_DEPENDENT(be, (scaled_tiles_kernel<KIND, MT, NT, EXPERTS>),
                             (unsigned)(items < at_once ? items : at_once), THREADS,
-                            STAGES * shape::stage_bytes, *e);
+                            shape::stages * shape::stage_bytes, *e);
 }
 
 /* Large tiles: NVFP4's of fewer rows, as registers allow. */

@@ -36,7 +36,8 @@ MMA_STEP = {4: 1024, 2: 512}  # cycles of 64 columns of a tile of 32 mt x 32 mt:
 SCALED_STEP = {(1, 4, 4): 813, (1, 2, 2): 352, (5, 2, 4): 453, (5, 2, 2): 272}
 SCALED_LARGE = {1: 4, 5: 2}  # mt of large tiles, whose nt is 4
 LATENT_STEP = {1: 2400, 2: 3640}  # cycles of a split of 64 latents: shared memory, read for 16 m rows by 8 warps
-CONV_MUFU, RULE_BATCH = 1, 400  # a token's silu; instructions of a batch of 16 tokens: copies, gates
+# A token's silu; instructions of a turn over 8 tokens beside theirs; of a batch of 16 tokens: copies, gates
+CONV_MUFU, CONV_TURN, RULE_BATCH = 1, 110, 400
 QUANT_STEP = 400  # of 32 columns of quant_tiles' 64 x 64: 50 words a lane and warp from shared memory
 # Types of weights: kernels' family, their first argument, bits of a weight in device memory with its scales (of Q6_K as the
 # file has them).
@@ -228,7 +229,8 @@ def delta(n_k, n_v, d_k, d_v, taps, seqs, tokens, mamba):
     state = 4 * seqs * n_v * d_k * d_v
     few = 4 if taps <= 4 else 16
     conv = [Launch(f"delta_conv_kernel<{few}>", seqs * ceil(C, 128) * 4, 8 * each * C + 8 * seqs * (taps - 1) * C + 4 * taps * C,
-                   (("MUFU", "", CONV_MUFU * max(8, tokens)),), waits=L2_WAIT, per_block=4)]
+                   (("MUFU", "", CONV_MUFU * tokens), ("instructions", "", CONV_TURN * (ceil(tokens, 8) - tokens / 8))),
+                   waits=L2_WAIT, per_block=4)]
     if not mamba:
         conv.append(Launch("delta_unit_kernel", each * 2 * n_k, 8 * each * 2 * n_k * d_k, per_block=4))
     rows, skip = 128 if d_k <= 128 else 256, str(mamba).lower()
@@ -338,6 +340,8 @@ def other_rows():
         out += [one(f"prompt attention {size} {t}", attention(size, n_q, n_kv, 1, 2048, 2048, t=t)[2]) for size in (256, 128, 64)]
         out += [one(f"prompt attention 256 {t}, few rows", dataclasses.replace(
             attention(256, n_q, n_kv, 1, 2048, 2048, t=t)[2], kernel=f"attention_prefill<{t}, 128, 1, 1>", per_block=1, per_sm=2))]
+        out += [one(f"prompt attention 128 {t}, two stages", dataclasses.replace(
+            attention(128, n_q, n_kv, 1, 2048, 2048, t=t)[2], kernel=f"attention_prefill<{t}, 128, 4, 2>"))]
         for m, heads in ((1, 16), (2, 128)):
             for seqs in (1, 32):
                 launch = latent_attention(heads, 576, 512, seqs, 4096)[0]
@@ -448,7 +452,7 @@ def warp_instructions(kernel, launch):
         head, body = kernel.hot_loop(op, without)
         a_turn, found = kernel.through(head, body, op.rstrip("*"))
         total += n / found * a_turn
-        turns += n / found
+        turns += max(1, n / found)
         outside = max(outside, kernel.way(0, head))
     return total + outside, turns
 

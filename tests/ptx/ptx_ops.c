@@ -21,7 +21,7 @@
 #include "ptx/ptx_experts.h"
 #include "ptx/ptx_ranks.h"
 
-enum { CHUNK = 5, MAX_CHUNKED = 60, SMALL_DEVICE = 4, SMALL_SMEM = 120 << 10 };
+enum { CHUNK = 5, MAX_CHUNKED = 60, SMALL_DEVICE = 4, SMALL_SMEM = 99 << 10 };
 
 struct options {
     const char *modules, *match;
@@ -105,16 +105,16 @@ static bool matches(const char *match, const char *name)
         .op = &op_attention, .rows = 20, .n_seqs = 2, .past = 300, .n_q = 4, .n_kv = 2,            \
         .q_per_kv = 2, .d = 200, .block_len = 16, .dtype = TYPE                                    \
     }
-/* Of rows that do not fit into shared memory 32 or 64 at a time: latents, heads. */
+/* Of rows or stages that do not fit into SMALL_SMEM: latents, heads. */
 #define FEW_LATENT_ROWS(TYPE)                                                                      \
     {                                                                                              \
         .op = &op_attention_latent, .rows = 3, .n_seqs = 1, .past = 70, .n_q = 2, .n_kv = 1,       \
-        .q_per_kv = 2, .d = 576, .n = 512, .block_len = 16, .dtype = TYPE                          \
+        .q_per_kv = 2, .d = 512, .n = 448, .block_len = 16, .dtype = TYPE                          \
     }
-#define FEW_HEAD_ROWS(TYPE)                                                                        \
+#define FEW_HEAD_ROWS(D, TYPE)                                                                     \
     {                                                                                              \
         .op = &op_attention, .rows = 3, .n_seqs = 1, .past = 70, .n_q = 2, .n_kv = 1,              \
-        .q_per_kv = 2, .d = 400, .block_len = 16, .dtype = TYPE                                    \
+        .q_per_kv = 2, .d = D, .block_len = 16, .dtype = TYPE                                      \
     }
 /* Many splits of a decode, spread one by one and by groups; heads for 32 rows a block. */
 #define MANY_LATENTS(TYPE, HEADS)                                                                  \
@@ -182,8 +182,10 @@ static const struct op_case small_device_cases[] = {
     LARGE_TILES(DT_BF16),
     FEW_LATENT_ROWS(DT_F16),
     FEW_LATENT_ROWS(DT_BF16),
-    FEW_HEAD_ROWS(DT_F16),
-    FEW_HEAD_ROWS(DT_BF16),
+    FEW_HEAD_ROWS(128, DT_F16),
+    FEW_HEAD_ROWS(128, DT_BF16),
+    FEW_HEAD_ROWS(400, DT_F16),
+    FEW_HEAD_ROWS(400, DT_BF16),
     MANY_LATENTS(DT_F16, 3),
     MANY_LATENTS(DT_F16, 17),
     MANY_LATENTS(DT_BF16, 3),
