@@ -70,7 +70,7 @@ static enum status check_begin(struct machine *m, uint32_t state)
             }
         }
         if (n_alive == 0 && too_large && !ends && !m->full)
-            FAIL(ST_RANGE, "%s: more than %d parts of the grammar are possible at once",
+            FAIL(ST_RANGE, "%s: more than %d alternatives are possible where an answer begins",
                  rules_place(m->rules, m->root), MACHINE_MAX_PAIRS);
         state = alive;
     }
