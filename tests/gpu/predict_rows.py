@@ -416,7 +416,7 @@ SOURCES = (("attention_plain", "attention_plain.cu"), ("attention_merge<64", "at
            ("quant_experts", "quant_experts.cu"), ("quant_tiles", "quant_tiles.cu"), ("quant_rows", "quant_rows.cu"),
            ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
            ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),
-           ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"),
+           ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"), ("moe_bias", "moe_route.cu"),
            ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
            ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
            ("topk", "logits.cu"), ("mask", "logits.cu"), ("edit", "logits.cu"), ("sample", "logits.cu"), ("take", "logits.cu"),
