@@ -26,3 +26,6 @@ ingot_emulated(test_cuda_backend)
 ingot_test(test_rank_cuda emulator/test_rank_cuda.c gpu/rank_rig.c bench/shape_source.c LIBS ingot_runtime ingot_backends ingot_common m
   LABEL cuda emulator)
 ingot_emulated(test_rank_cuda)
+if(INGOT_HAVE_CUDA) # then there are collectives of devices
+  target_compile_definitions(test_rank_cuda PRIVATE INGOT_HAVE_CUDA)
+endif()
