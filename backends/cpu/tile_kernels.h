@@ -6,8 +6,10 @@
  *   v_load_bf16_pairs, v_load_halves, v_transpose
  *   v_max, v_load_e4m3, v_widen_X   for attention (attn_*.h)
  *
- * A tile: `rows` broadcast values of x against the columns of a panel, k ascending, one pair of
- * vectors (struct pair) after the other. */
+ * A tile: `rows` broadcast values of x against the columns of a panel, k ascending, in pairs of
+ * vectors (struct pair).  A pass takes n_q pairs of them from pair q0 on, and acc[i * rows + r] is the
+ * sum of row r and pair q0 + i; rows and n_q are constants at every call, so that the sums of a pass
+ * stay in registers.  x is the tile's: x[k * rows + r]. */
 #ifndef BACKENDS_CPU_TILE_KERNELS_H
 #define BACKENDS_CPU_TILE_KERNELS_H
 
@@ -35,26 +37,6 @@ ALWAYS_INLINE struct pair load_pair(enum dtype t, const void *w, long k, int q)
     return p;
 }
 
-/* acc[r] += sum over [k0, k1) of x(r, k) * w(k, columns of pair q), where
- * x(r, k) = x[r * row_step + k * k_step].  rows and the steps are constants at every call, so acc
- * stays in registers. */
-ALWAYS_INLINE void run_chains(int rows, long row_step, long k_step, enum dtype t, const float *x,
-                              const void *w, int q, long k0, long k1, struct read_ahead read,
-                              struct pair *acc)
-{
-    const size_t row_bytes = PANEL * (t == DT_F32 ? sizeof(float) : sizeof(uint16_t));
-    for (long k = k0; k < k1; k++) {
-        struct pair p = load_pair(t, w, k, q);
-        read_ahead(read, (const char *)w + (size_t)k * row_bytes, (int)row_bytes);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            vf b = v_splat(x[r * row_step + k * k_step]);
-            acc[r].a = v_fma(b, p.a, acc[r].a);
-            acc[r].b = v_fma(b, p.b, acc[r].b);
-        }
-    }
-}
-
 /* acc[r] += x[r] times a pair of vectors of weights. */
 ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair *acc)
 {
@@ -63,6 +45,19 @@ ALWAYS_INLINE void add_row(int rows, const float *x, struct pair w, struct pair 
         vf b = v_splat(x[r]);
         acc[r].a = v_fma(b, w.a, acc[r].a);
         acc[r].b = v_fma(b, w.b, acc[r].b);
+    }
+}
+
+/* acc += the products of k in [k0, k1) with weights in floats. */
+ALWAYS_INLINE void run_chains(int rows, int n_q, const struct linear_tile *t, enum dtype dtype,
+                              int q0, long k0, long k1, struct pair *acc)
+{
+    const size_t row_bytes = PANEL * (dtype == DT_F32 ? sizeof(float) : sizeof(uint16_t));
+    for (long k = k0; k < k1; k++) {
+        read_ahead(t->read, (const char *)t->panel + (size_t)k * row_bytes, (int)row_bytes);
+        UNROLL
+        for (int i = 0; i < n_q; i++)
+            add_row(rows, t->x + k * rows, load_pair(dtype, t->panel, k, q0 + i), acc + i * rows);
     }
 }
 
@@ -85,57 +80,68 @@ ALWAYS_INLINE void fp8_two_rows(const uint8_t *code, struct pair scale, struct p
 #endif
 
 /* run_chains of E4M3 weights, block after block. */
-ALWAYS_INLINE void run_fp8_chains(int rows, const struct linear_tile *t, int q, long k0, long k1,
-                                  struct pair *acc)
+ALWAYS_INLINE void run_fp8_chains(int rows, int n_q, const struct linear_tile *t, int q0, long k0,
+                                  long k1, struct pair *acc)
 {
     const size_t head = pack_head_bytes(PACK_E4M3, t->head, t->slice_end[t->n_slices - 1]);
-    const uint8_t *codes = (const uint8_t *)t->panel + head + VL * q;
+    const uint8_t *codes = (const uint8_t *)t->panel + head + VL * q0;
     for (long k = k0; k < k1;) {
         long block = (t->head.skip + k) / FP8_BLOCK, end = (block + 1) * FP8_BLOCK - t->head.skip;
-        const float *at = (const float *)t->panel + block * PANEL + VL * q;
-        struct pair scale = {v_load(at), v_load(at + PANEL / 2)};
+        const float *at = (const float *)t->panel + block * PANEL + VL * q0;
+        struct pair scale[PAIRS];
+        for (int i = 0; i < n_q; i++)
+            scale[i] = (struct pair){v_load(at + VL * i), v_load(at + VL * i + PANEL / 2)};
         for (end = end < k1 ? end : k1; k + 1 < end; k += 2) {
-            struct pair w[2];
-            fp8_two_rows(codes + k * PANEL, scale, w);
             read_ahead(t->read, codes + k * PANEL, 2 * PANEL);
-            add_row(rows, t->x + k * rows, w[0], acc);
-            add_row(rows, t->x + (k + 1) * rows, w[1], acc);
+            UNROLL
+            for (int i = 0; i < n_q; i++) {
+                struct pair w[2];
+                fp8_two_rows(codes + k * PANEL + VL * i, scale[i], w);
+                add_row(rows, t->x + k * rows, w[0], acc + i * rows);
+                add_row(rows, t->x + (k + 1) * rows, w[1], acc + i * rows);
+            }
         }
         for (; k < end; k++) {
-            const uint8_t *code = codes + k * PANEL;
-            struct pair w = {v_mul(v_load_e4m3(code), scale.a),
-                             v_mul(v_load_e4m3(code + PANEL / 2), scale.b)};
-            add_row(rows, t->x + k * rows, w, acc);
+            UNROLL
+            for (int i = 0; i < n_q; i++) {
+                const uint8_t *code = codes + k * PANEL + VL * i;
+                struct pair w = {v_mul(v_load_e4m3(code), scale[i].a),
+                                 v_mul(v_load_e4m3(code + PANEL / 2), scale[i].b)};
+                add_row(rows, t->x + k * rows, w, acc + i * rows);
+            }
         }
     }
 }
 
 /* run_chains of indexed integers. */
-ALWAYS_INLINE void run_int_chains(int rows, const struct linear_tile *t, enum pack pack, int q,
-                                  long k0, long k1, struct pair *acc)
+ALWAYS_INLINE void run_int_chains(int rows, int n_q, const struct linear_tile *t, enum pack pack,
+                                  int q0, long k0, long k1, struct pair *acc)
 {
     const size_t head = pack_head_bytes(pack, t->head, t->slice_end[t->n_slices - 1]),
                  row_bytes = pack_row_bytes(pack);
-    const char *codes = (const char *)t->panel + head + VL * q;
-    const float *scales = (const float *)t->panel + VL * q,
+    const char *codes = (const char *)t->panel + head + VL * q0;
+    const float *scales = (const float *)t->panel + VL * q0,
                 *minima = scales + (size_t)t->head.groups * PANEL;
     const uint16_t *index = pack_index(t->panel, t->head.groups);
     for (long k = k0; k < k1; k++) {
-        const char *code = codes + (size_t)k * row_bytes;
-        const float *scale = scales + (size_t)index[k] * PANEL,
-                    *min = minima + (size_t)index[k] * PANEL;
-        struct pair w;
-        if (pack == PACK_INT4) {
-            v_load_halves((const uint8_t *)code, &w.a, &w.b);
-        } else {
-            w.a = v_load_i8((const int8_t *)code);
-            w.b = v_load_i8((const int8_t *)code + PANEL / 2);
-        }
-        w.a = v_fma(w.a, v_load(scale), v_load(min));
-        w.b = v_fma(w.b, v_load(scale + PANEL / 2), v_load(min + PANEL / 2));
         if ((size_t)k * row_bytes % 64 == 0)
-            read_ahead(t->read, code, 64);
-        add_row(rows, t->x + k * rows, w, acc);
+            read_ahead(t->read, codes + (size_t)k * row_bytes, 64);
+        UNROLL
+        for (int i = 0; i < n_q; i++) {
+            const char *code = codes + (size_t)k * row_bytes + VL * i;
+            const float *scale = scales + (size_t)index[k] * PANEL + VL * i,
+                        *min = minima + (size_t)index[k] * PANEL + VL * i;
+            struct pair w;
+            if (pack == PACK_INT4) {
+                v_load_halves((const uint8_t *)code, &w.a, &w.b);
+            } else {
+                w.a = v_load_i8((const int8_t *)code);
+                w.b = v_load_i8((const int8_t *)code + PANEL / 2);
+            }
+            w.a = v_fma(w.a, v_load(scale), v_load(min));
+            w.b = v_fma(w.b, v_load(scale + PANEL / 2), v_load(min + PANEL / 2));
+            add_row(rows, t->x + k * rows, w, acc + i * rows);
+        }
     }
 }
 
@@ -155,66 +161,103 @@ ALWAYS_INLINE struct pair level_scales(const struct linear_tile *t, enum pack pa
 }
 
 /* run_chains of those. */
-ALWAYS_INLINE void run_level_chains(int rows, const struct linear_tile *t, enum pack pack, int q,
-                                    long k0, long k1, struct pair *acc)
+ALWAYS_INLINE void run_level_chains(int rows, int n_q, const struct linear_tile *t, enum pack pack,
+                                    int q0, long k0, long k1, struct pair *acc)
 {
     const uint8_t *codes = (const uint8_t *)t->panel +
-                           pack_head_bytes(pack, t->head, t->slice_end[t->n_slices - 1]) + VL * q;
+                           pack_head_bytes(pack, t->head, t->slice_end[t->n_slices - 1]) + VL * q0;
     const vlevels table = v_levels(pack_levels(pack));
     const long block = t->head.block, skip = t->head.skip;
     for (long k = k0; k < k1;) {
         long b = (skip + k) / block, end = (b + 1) * block - skip;
-        struct pair scale = level_scales(t, pack, b, q);
+        struct pair scale[PAIRS];
+        for (int i = 0; i < n_q; i++)
+            scale[i] = level_scales(t, pack, b, q0 + i);
         for (end = end < k1 ? end : k1; k < end; k++) {
-            struct pair w;
             const uint8_t *code = codes + k * (PANEL / 2);
-            v_load_levels(code, table, &w.a, &w.b);
-            w.a = v_mul(w.a, scale.a);
-            w.b = v_mul(w.b, scale.b);
             if (k % (64 / (PANEL / 2)) == 0)
                 read_ahead(t->read, code, 64);
-            add_row(rows, t->x + k * rows, w, acc);
+            UNROLL
+            for (int i = 0; i < n_q; i++) {
+                struct pair w;
+                v_load_levels(code + VL * i, table, &w.a, &w.b);
+                w.a = v_mul(w.a, scale[i].a);
+                w.b = v_mul(w.b, scale[i].b);
+                add_row(rows, t->x + k * rows, w, acc + i * rows);
+            }
         }
     }
 }
 
 /* run_chains over n elements of k of a slice of BF16 weights; x and w are the slice's. */
-ALWAYS_INLINE void run_bf16_chains(int rows, const float *x, const uint16_t *w, int q, long n,
-                                   struct read_ahead read, struct pair *acc)
+ALWAYS_INLINE void run_bf16_chains(int rows, int n_q, const float *x, const uint16_t *w, int q0,
+                                   long n, struct read_ahead read, struct pair *acc)
 {
-    w += 2 * VL * q;
+    const bool narrow = 2 * rows * n_q + 5 > (VL == 16 ? 32 : 16);
+    w += 2 * VL * q0;
     for (long k = 0; k < n; k += 2, x += 2 * rows, w += 2 * PANEL) {
-        struct pair even, odd;
-        v_load_bf16_pairs(w, &even.a, &odd.a);
-        v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
         read_ahead(read, w, 4 * PANEL);
-        add_row(rows, x, even, acc);
-        if (k + 1 == n)
-            break;
-        if (2 * rows + 5 > (VL == 16 ? 32 : 16)) { /* load again what registers cannot keep */
-            __asm__("" : "+r"(w));
-            v_load_bf16_pairs(w, &even.a, &odd.a);
-            v_load_bf16_pairs(w + PANEL, &even.b, &odd.b);
+        UNROLL
+        for (int i = 0; i < n_q; i++) {
+            const uint16_t *at = w + 2 * VL * i;
+            struct pair even, odd;
+            v_load_bf16_pairs(at, &even.a, &odd.a);
+            v_load_bf16_pairs(at + PANEL, &even.b, &odd.b);
+            add_row(rows, x, even, acc + i * rows);
+            if (k + 1 == n)
+                continue;
+            if (narrow) { /* load again what registers cannot keep */
+                __asm__("" : "+r"(at));
+                v_load_bf16_pairs(at, &even.a, &odd.a);
+                v_load_bf16_pairs(at + PANEL, &even.b, &odd.b);
+            }
+            add_row(rows, x + rows, odd, acc + i * rows);
         }
-        add_row(rows, x + rows, odd, acc);
     }
 }
 
-/* Adds slice s's sums to the tree, a binary counter of finished subtrees; after the last slice acc
- * is the whole sum. */
-ALWAYS_INLINE void climb_tree(int rows, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
+/* Adds slice s's n sums to the tree, a binary counter of finished subtrees; after the last slice acc is the
+ * whole sum. */
+ALWAYS_INLINE void climb_tree(int n, int s, struct pair (*tree)[TILE_ROWS], struct pair *acc)
 {
     int level = 0;
     for (; s >> level & 1; level++) {
         UNROLL
-        for (int r = 0; r < rows; r++) {
-            acc[r].a = v_add(tree[level][r].a, acc[r].a);
-            acc[r].b = v_add(tree[level][r].b, acc[r].b);
+        for (int i = 0; i < n; i++) {
+            acc[i].a = v_add(tree[level][i].a, acc[i].a);
+            acc[i].b = v_add(tree[level][i].b, acc[i].b);
         }
     }
     UNROLL
-    for (int r = 0; r < rows; r++)
-        tree[level][r] = acc[r];
+    for (int i = 0; i < n; i++)
+        tree[level][i] = acc[i];
+}
+
+/* acc += the products of slice s, which begins at k. */
+ALWAYS_INLINE void run_slice(int rows, int n_q, const struct linear_tile *t, enum pack pack, int q0,
+                             int s, long k, struct pair *acc)
+{
+    const long end = t->slice_end[s];
+    if (pack == PACK_BF16)
+        run_bf16_chains(rows, n_q, t->x + k * rows,
+                        (const uint16_t *)t->panel +
+                            pack_rows(pack, t->slice_end, s, (int32_t)k) * PANEL,
+                        q0, end - k, t->read, acc);
+    else if (pack == PACK_E4M3)
+        run_fp8_chains(rows, n_q, t, q0, k, end, acc);
+    else if (pack == PACK_INT8 || pack == PACK_INT4)
+        run_int_chains(rows, n_q, t, pack, q0, k, end, acc);
+    else if (pack_has_levels(pack))
+        run_level_chains(rows, n_q, t, pack, q0, k, end, acc);
+    else
+        run_chains(rows, n_q, t, pack_dtype(pack), q0, k, end, acc);
+}
+
+/* The pairs of a pass: all of a panel where the registers hold their sums, because the chains of one pair
+ * and few rows wait for each other; else one. */
+ALWAYS_INLINE int pairs_of_pass(int rows)
+{
+    return 2 * PAIRS * rows <= (VL == 8 ? 12 : 24) ? PAIRS : 1;
 }
 
 ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack pack)
@@ -223,38 +266,27 @@ ALWAYS_INLINE void linear_rows(const struct linear_tile *t, int rows, enum pack 
     bool whole = t->cols == PANEL;
     float *out = whole ? t->out : edge;
     size_t stride = whole ? t->out_stride : PANEL;
-    for (int q = 0; q < PAIRS; q++) {
+    const int n_q = pairs_of_pass(rows);
+    for (int q = 0; q < PAIRS; q += n_q) {
         struct pair tree[TREE_LEVELS][TILE_ROWS], acc[TILE_ROWS];
         long k = 0;
         for (int s = 0; s < t->n_slices; k = t->slice_end[s++]) {
             UNROLL
-            for (int r = 0; r < rows; r++)
-                acc[r].a = acc[r].b = v_splat(0.0f);
-            if (pack == PACK_BF16)
-                run_bf16_chains(rows, t->x + k * rows,
-                                (const uint16_t *)t->panel +
-                                    pack_rows(pack, t->slice_end, s, (int32_t)k) * PANEL,
-                                q, t->slice_end[s] - k, t->read, acc);
-            else if (pack == PACK_E4M3)
-                run_fp8_chains(rows, t, q, k, t->slice_end[s], acc);
-            else if (pack == PACK_INT8 || pack == PACK_INT4)
-                run_int_chains(rows, t, pack, q, k, t->slice_end[s], acc);
-            else if (pack_has_levels(pack))
-                run_level_chains(rows, t, pack, q, k, t->slice_end[s], acc);
-            else
-                run_chains(rows, 1, rows, pack_dtype(pack), t->x, t->panel, q, k, t->slice_end[s],
-                           t->read, acc);
+            for (int i = 0; i < n_q * rows; i++)
+                acc[i].a = acc[i].b = v_splat(0.0f);
+            run_slice(rows, n_q, t, pack, q, s, k, acc);
             if (t->n_slices > 1)
-                climb_tree(rows, s, tree, acc);
+                climb_tree(n_q * rows, s, tree, acc);
         }
         UNROLL
-        for (int r = 0; r < rows; r++) {
+        for (int i = 0; i < n_q * rows; i++) {
+            int at = VL * (q + i / rows);
             if (t->bias) {
-                acc[r].a = v_add(acc[r].a, v_load(t->bias + VL * q));
-                acc[r].b = v_add(acc[r].b, v_load(t->bias + PANEL / 2 + VL * q));
+                acc[i].a = v_add(acc[i].a, v_load(t->bias + at));
+                acc[i].b = v_add(acc[i].b, v_load(t->bias + PANEL / 2 + at));
             }
-            v_store(out + (size_t)r * stride + VL * q, acc[r].a);
-            v_store(out + (size_t)r * stride + PANEL / 2 + VL * q, acc[r].b);
+            v_store(out + (size_t)(i % rows) * stride + at, acc[i].a);
+            v_store(out + (size_t)(i % rows) * stride + PANEL / 2 + at, acc[i].b);
         }
     }
     for (int r = 0; !whole && r < rows; r++)
