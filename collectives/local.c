@@ -62,7 +62,7 @@ static enum status local_poll(struct coll *c)
 
 static void local_abort(struct coll *c)
 {
-    (void)c; /* nobody waits */
+    (void)c; /* no other rank waits */
 }
 
 const struct coll_ops local_coll_ops = {

@@ -173,8 +173,8 @@ static enum status nccl_poll(struct coll *head)
 static void nccl_abort(struct coll *head)
 {
     struct nccl_coll *c = (struct nccl_coll *)head;
-    uint32_t nobody = 0;
-    atomic_compare_exchange_strong(&c->board->gave_up, &nobody, (uint32_t)c->head.rank + 1);
+    uint32_t none = 0;
+    atomic_compare_exchange_strong(&c->board->gave_up, &none, (uint32_t)c->head.rank + 1);
     c->broken = true;
     if (c->small)
         c->small->ops->abort(c->small);

@@ -16,7 +16,7 @@ extern const struct coll_ops nccl_coll_ops;
 
 enum { NCCL_ID_BYTES = 128, NCCL_BOARD_RANKS = 64 };
 
-/* What ranks of one host tell each other beside NCCL, which names nobody.  Zeroed at start. */
+/* What ranks of one host tell each other beside NCCL, which does not name the rank that failed.  Zeroed at start. */
 struct nccl_board {
     _Atomic uint32_t gave_up;                   /* 1 + rank */
     _Atomic uint64_t n_calls[NCCL_BOARD_RANKS]; /* collectives that the rank has begun */

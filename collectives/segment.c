@@ -152,7 +152,7 @@ enum status segment_open(struct segment *out, const char *name, size_t bytes, ui
         if (backoff_pause(&b) / 1000 >= timeout_ms) {
             if (fd >= 0)
                 close(fd);
-            FAIL(ST_TIMEOUT, "nobody has made shared memory %s within %u ms", name,
+            FAIL(ST_TIMEOUT, "no rank has made shared memory %s within %u ms", name,
                  (unsigned)timeout_ms);
         }
     }

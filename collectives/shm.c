@@ -45,7 +45,7 @@ struct shm_area {
 struct shm_coll {
     struct coll head;
     struct coll_config cfg;
-    struct segment memory; /* none: the area is somebody else's */
+    struct segment memory; /* none: the caller owns the area */
     struct shm_area *area;
     char *slots;
     size_t slot_bytes;

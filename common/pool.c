@@ -23,7 +23,7 @@ enum {
 /* A node of the tree in which threads report that they are done, one per thread, on a cache line of
  * its own.  Node i waits for its own thread and for its children, nodes FAN * i + 1 to FAN * i +
  * FAN; the root is the caller's count of reports.  Whoever comes last at a node goes on to the one
- * above, so nobody waits on the way and no line is written by more than FAN + 1 threads. */
+ * above, so no thread waits on the way and no line is written by more than FAN + 1 threads. */
 struct pool_node {
     _Alignas(LINE) atomic_int missing;
     int n;                                 /* missing when a job begins */
@@ -121,7 +121,7 @@ static void report(struct pool *p, int i)
             continue;
         if (atomic_fetch_sub(&n->missing, 1) != 1)
             return;
-        /* nobody comes here again before the next job, which follows what is done below */
+        /* no thread comes here again before the next job, which follows what is done below */
         atomic_store_explicit(&n->missing, n->n, memory_order_relaxed);
     }
     atomic_fetch_add(&p->reports, 1);
@@ -192,7 +192,7 @@ static uint64_t word_of(const struct item_job *j, long next, long end)
 }
 
 /* Items [*next, *end) that thread i has left, and the word that says so.  A word of the job before
- * says that nobody has touched the thread's share yet, so that none is written for a thread that
+ * says that the thread's share has not been touched yet, so that none is written for a thread that
  * sleeps, and its neighbours may do all of it. */
 static uint64_t left_of(const struct item_job *j, int i, long *next, long *end)
 {

@@ -25,7 +25,7 @@ typedef void pool_item_fn(void *ctx, long item, int part);
 
 /* Runs fn(ctx, item, part) once for each of n < 2^28 items, on as many threads; part is that of the
  * calling thread, for what a thread has of its own.  A thread begins with its pool_share of the
- * items, ascending; one that is through takes half of what a neighbour has left, so that nobody
+ * items, ascending; one that is through takes half of what a neighbour has left, so that no thread
  * waits for a slow one. */
 void pool_run_items(struct pool *p, long n, pool_item_fn *fn, void *ctx);
 

@@ -44,7 +44,7 @@ static const struct shared_row table[] = {
       .help = "Endpoints for clients, tcp://ADDRESS:PORT or ipc://PATH, separated by commas."},
      .users = FOR_COORDINATOR | FOR_SERVE},
     {{.name = "allow-remote", ROW(allow_remote, OPT_FLAG),
-      .help = "Listen on addresses other than loopback without keys: anybody may connect, and "
+      .help = "Listen on addresses other than loopback without keys: any host may connect, and "
               "messages are not encrypted."},
      .users = FOR_COORDINATOR | FOR_SERVE},
 

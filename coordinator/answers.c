@@ -422,7 +422,7 @@ static enum send_result send_request(struct coordinator *co, struct request *r, 
 {
     enum send_result res = SEND_OK;
     if (!r->client)
-        r->terminal_sent = r->state == REQ_ENDED; /* nobody is there to be told */
+        r->terminal_sent = r->state == REQ_ENDED; /* no client waits for it */
     if (r->state == REQ_RESERVED || !r->client)
         return SEND_OK;
     if (!r->accepted_sent && (r->admitted || r->failed == ST_OK)) {

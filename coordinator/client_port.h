@@ -39,7 +39,7 @@ struct client_port_config {
     size_t max_message; /* bytes */
     uint32_t heartbeat_ms;
     uint32_t max_clients, peer_clients; /* of all; of one key, user or address, 0: no bound */
-    const struct gatekeeper *keys;      /* NULL: nobody needs one */
+    const struct gatekeeper *keys;      /* NULL: no key is needed */
     int max_fd; /* connections with greater descriptors are closed; 0: none */
 };
 

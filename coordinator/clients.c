@@ -231,7 +231,7 @@ static void let_go(struct coordinator *co, struct client *c, uint64_t now_us)
     while ((r = c->requests)) {
         request_orphan(co->requests, r, now_us + 1000U * (uint64_t)r->grace_ms);
         if (r->state == REQ_ENDED)
-            answer_mark(co, r); /* there is nobody to tell */
+            answer_mark(co, r); /* no client waits for it */
     }
     text_service_drop(co->text, c->id, 0);
     client_port_forget(co->client_port, c);

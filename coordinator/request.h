@@ -125,7 +125,7 @@ void request_remove(struct request_table *t, struct request *r);
 /* The request belongs to that client from now on, whose list *first is. */
 void request_join(struct request_table *t, struct request *r, struct client *c,
                   struct request **first);
-/* Its client is gone: it belongs to nobody.  Unless it has ended, it is an orphan until it ends or
+/* Its client is gone: it belongs to no client.  Unless it has ended, it is an orphan until it ends or
  * belongs to a client again. */
 void request_orphan(struct request_table *t, struct request *r, uint64_t end_us);
 /* An orphan whose end_us has passed, the one of the least end_us; NULL: there is none.  O(1); the

@@ -17,7 +17,7 @@ MIN_AGE_S = 60  # younger ones may be between being made and being locked
 
 
 def reap():
-    """Removes what killed tests have left: folders of ours that nobody has locked."""
+    """Removes what killed tests have left: folders of ours that are not locked."""
     root = tempfile.gettempdir()
     for name in os.listdir(root):
         path = os.path.join(root, name)
@@ -32,7 +32,7 @@ def reap():
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:
-            pass  # somebody's
+            pass  # in use
         finally:
             os.close(fd)
 

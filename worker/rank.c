@@ -222,8 +222,8 @@ enum status rank_prepare(struct rank *g, const struct shared_options *opt,
     if (g->threads == 0)
         g->threads = share.threads;
     log_line(LOG_INFO, "rank %d: cores %s%s, %d thread%s", ci->rank,
-             share.cores[0] ? share.cores : "not known", share.bound ? " (its own)" : "",
-             g->threads, g->threads == 1 ? "" : "s");
+             share.cores[0] ? share.cores : "not known", share.bound ? " (bound)" : "", g->threads,
+             g->threads == 1 ? "" : "s");
     struct backend_config bc = worker_backend_config(opt, g->threads, ci->local_rank);
     if (loader_config(g->ld)->arch->encoder && bc.activations == ACTIVATIONS_AUTO)
         bc.activations = ACTIVATIONS_F32; /* nearer to what its scores are compared with */

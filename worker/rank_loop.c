@@ -439,7 +439,7 @@ static enum status rejoin(struct loop *l)
         bool done;
         TRY(rank_step_done(l->cfg.step, WAIT_US, &done));
         if (done)
-            TRY(send_result(l)); /* nobody reads it */
+            TRY(send_result(l)); /* it is not read */
     }
     if (l->welcome.epoch != 0)
         TRY(reset_ranks(l));

@@ -186,7 +186,7 @@ void rank_step_reset(struct rank_step *r)
     step_reset(r->step);
     if (r->masks)
         masks_reset(r->masks);
-    r->n_sampled = r->n_run; /* what still runs is for nobody */
+    r->n_sampled = r->n_run; /* what still runs is discarded */
     r->waiting_us = 0;
 }
 

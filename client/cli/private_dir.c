@@ -47,7 +47,7 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
-/* Removes the folder if it is ours and its owner has died: then nobody holds its lock.  One without
+/* Removes the folder if it is ours and its owner has died: then no process holds its lock.  One without
  * a lock file is just being made. */
 static void sweep_one(const char *path)
 {

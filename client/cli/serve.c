@@ -14,6 +14,7 @@
 #include "client/cli/state_path.h"
 #include "client/cli/supervisor.h"
 #include "common/hex.h"
+#include "common/host.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -80,10 +81,17 @@ static int watch(struct supervisor *s, struct gateway_job *g, const char *key)
     }
 }
 
-/* The promise of the same bytes holds between these numbers of ranks: their shards are whole slices of
- * the sums. */
-static void warn_of_ranks(int64_t tp)
+/* Ranks that are slower together, and numbers of ranks whose shards are not whole slices of the sums: the
+ * promise of the same bytes does not hold between them and others. */
+static void warn_of_ranks(const struct serve_args *a)
 {
+    enum { BACKEND_CPU = 0 };
+    int64_t tp = a->shared.tp, groups = a->groups;
+    int cpus = host_cpus();
+    if (a->shared.backend == BACKEND_CPU && tp * groups > cpus)
+        log_line(LOG_WARN,
+                 "%" PRId64 " ranks share %d core%s: they are slower than %d rank%s would be",
+                 tp * groups, cpus, cpus == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s");
     if (tp != 1 && tp != 2 && tp != 4 && tp != 8)
         log_line(LOG_WARN,
                  "--tp %" PRId64
@@ -152,7 +160,7 @@ static int run(const struct serve_args *a, const char *model)
     struct supervisor *s;
     struct gateway_job gateway;
     log_init("serve", LOG_INFO);
-    warn_of_ranks(a->shared.tp);
+    warn_of_ranks(a);
     share_secret();
     interrupts_catch();
     signal(SIGPIPE, SIG_IGN);

@@ -162,12 +162,12 @@ static bool find_option(const struct api_keys *k, const char *key, struct caller
 /* An id that is not in the file costs a hash too: time does not tell which ids exist. */
 static bool find_in_file(const struct api_keys *k, const char *key, struct caller *out)
 {
-    static const struct key_record nobody;
+    static const struct key_record none;
     char id[KEY_ID_SIZE];
     if (!key_id(key, id))
         return false;
     const struct key_record *r = key_file_find(&k->file, id);
-    bool matches = key_matches(r ? r : &nobody, key);
+    bool matches = key_matches(r ? r : &none, key);
     if (!r || !matches)
         return false;
     snprintf(out->id, sizeof out->id, "%s", r->id);

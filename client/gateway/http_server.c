@@ -230,7 +230,7 @@ void http_server_destroy(struct http_server *s)
         return;
     if (s->accept_again)
         stop_listening(s);
-    s->draining = false; /* nobody is told */
+    s->draining = false; /* no notification for these */
     while (s->first)
         http_conn_lose(s->first);
     if (s->accept_again)

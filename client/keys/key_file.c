@@ -271,7 +271,7 @@ static enum status write_record(struct text_buf *out, const struct key_record *r
     return text_buf_append(out, "\n", 1);
 }
 
-/* Saving replaces the file: a lock of one that is not at the path any more holds nobody off. */
+/* Saving replaces the file: a lock of a file that is no longer at the path excludes no other process. */
 static bool is_at_path(int fd, const char *path)
 {
     struct stat locked, now;

@@ -75,16 +75,16 @@ static bool passes(const struct ingot_client *c, const struct client_msg *m)
     return c->lost_us && m->type == MSG_ERROR && m->u.error.retryable;
 }
 
-static enum status nobody_answers(const struct ingot_client *c, enum sock_refusal refusal)
+static enum status no_answer(const struct ingot_client *c, enum sock_refusal refusal)
 {
     const char *endpoint = c->endpoints[c->endpoint];
     if (*c->refused)
         FAIL(ST_TIMEOUT, "%s takes no connection: %s", endpoint, c->refused);
     if (refusal != SOCK_REFUSED_NOT)
-        FAIL(ST_TIMEOUT, "nobody answers at %s: %s", endpoint,
+        FAIL(ST_TIMEOUT, "no server answers at %s: %s", endpoint,
              c->has_curve ? sock_refusal_text(refusal)
                           : "connections end at once (does the server want a key?)");
-    FAIL(ST_TIMEOUT, "nobody answers at %s (is a server running? try 'ingot serve MODEL')",
+    FAIL(ST_TIMEOUT, "no server answers at %s (is a server running? try 'ingot serve MODEL')",
          endpoint);
 }
 
@@ -111,7 +111,7 @@ static enum status connect_until(struct ingot_client *c, uint64_t deadline_us)
             c->endpoint = (c->endpoint + 1) % c->n_endpoints;
         }
         if (clock_us() >= deadline_us)
-            return nobody_answers(c, refusal);
+            return no_answer(c, refusal);
     }
 }
 

@@ -25,7 +25,7 @@ enum { GRAMMAR_MAX_WORK = 1 << 24 }; /* steps of one compile */
 
 /* ST_FORMAT: no text can satisfy it, or it is no schema, expression ...; ST_UNSUPPORTED: it uses what is not read;
  * ST_RANGE: too large, or too much work; the text names the place (a JSON path, a byte of the expression, a line).  stop: set by
- * another thread when nobody wants the grammar any more, then ST_CANCELED soon; NULL: never. */
+ * another thread when the grammar is no longer wanted, then ST_CANCELED soon; NULL: never. */
 MUST_CHECK enum status grammar_compile(struct grammar **out, const struct grammar_source *source,
                                        const atomic_bool *stop);
 void grammar_destroy(struct grammar *g);

@@ -11,7 +11,7 @@
 
 struct grammar_work {
     uint64_t left;           /* steps */
-    const atomic_bool *stop; /* set: nobody wants the grammar any more; NULL: that never happens */
+    const atomic_bool *stop; /* set: the grammar is no longer wanted; NULL: it always is */
     enum status
         status; /* ST_RANGE: all steps are spent; ST_CANCELED; ST_NOMEM; the first of these */
 };

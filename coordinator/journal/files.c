@@ -114,7 +114,7 @@ static void delete_old(const struct journal_files *f, uint64_t room)
     free(list);
 }
 
-/* A folder of ours that nobody else can enter: the files' names tell when the server worked. */
+/* A folder of ours that no other user can enter: the files' names tell when the server worked. */
 static enum status check_folder(const char *dir)
 {
     struct stat st;

@@ -189,7 +189,7 @@ bool seq_shares(const struct sched *s, const struct seq *q); /* takes part in th
 struct known_prefix {
     uint32_t n;        /* that it can begin with: all, or up to the last one with a snapshot */
     uint32_t n_all;    /* all */
-    uint32_t n_idle;   /* of n, those that nobody holds */
+    uint32_t n_idle;   /* of n, those that no sequence holds */
     uint32_t snapshot; /* row + 1 behind the last of n, 0 = none */
 };
 /* table: NULL, or gets the blocks. */

@@ -10,7 +10,7 @@ struct draft {
     struct flight *f;
     struct fx_list *out;
     uint32_t n_hit_blocks; /* cached blocks given to opens so far */
-    bool preempted;        /* somebody had to go: nobody is let in */
+    bool preempted;        /* a sequence was preempted: none is admitted */
     bool blocks_short;     /* so, or a share was cut to the blocks there are */
     bool paused;           /* by this plan: moved_step tells which */
 };

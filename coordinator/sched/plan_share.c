@@ -136,7 +136,7 @@ static void add_seq(struct draft *d, int32_t i, uint32_t n, uint32_t first_block
 /* ---- blocks ---- */
 
 /* Among the lowest priority the one with the least computed, then the youngest; never the first in
- * rank order, nor one that this step computes.  -1: nobody. */
+ * rank order, nor one that this step computes.  -1: none. */
 static int32_t choose_victim(const struct draft *d)
 {
     const struct sched *s = d->s;

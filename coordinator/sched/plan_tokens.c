@@ -22,7 +22,7 @@ static bool admit(struct draft *d, int32_t i)
     return true;
 }
 
-/* Nobody passes a waiting sequence that does not fit, except over one that waits for its sibling or
+/* No sequence passes a waiting one that does not fit, except over one that waits for its sibling or
  * for its own token in flight. */
 void plan_prompts_by_tokens(struct draft *d)
 {

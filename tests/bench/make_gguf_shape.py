@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes a GGUF file with random weights in the sizes of a well-known model: something that every
-engine opens and nobody has to download.  The vocabulary is made up.  Other types than f32, f16 and
+engine opens and that needs no download.  The vocabulary is made up.  Other types than f32, f16 and
 bf16 come from a quantising program.  Format: github.com/ggml-org/ggml, docs/gguf.md.
 
     make_gguf_shape.py llama-3.2-1b bf16 OUT.gguf

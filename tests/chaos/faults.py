@@ -321,7 +321,7 @@ def cut_link(scene):
 
 @fault(NETWORK, 4)
 def cut_one_way(scene):
-    """A host hears nobody, or nobody hears it."""
+    """A host receives nothing, or what it sends is lost."""
     name = any_host(scene)
     if name is None:
         return False

@@ -2,7 +2,7 @@
 
     python relay.py LISTEN TARGET      two paths
 
-Commands are lines on standard input.  cut: all connections end.  silence: nothing is read and nobody is let in, as on a
+Commands are lines on standard input.  cut: all connections end.  silence: nothing is read and no connection is accepted, as on a
 network that drops everything.  on: it goes on.  It ends when standard input does, so that it never outlives its user.
 """
 import contextlib

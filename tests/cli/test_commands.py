@@ -14,7 +14,7 @@ from cluster import DEMO, ROOT
 
 COMMANDS = ["serve", "drain", "run", "chat", "generate", "embed", "rerank", "status", "models", "ping", "bench", "doctor",
             "inspect", "tokenize", "detokenize", "template", "quantize", "replay"]
-NOBODY = "ipc:///tmp/ingot-nobody-listens-here"
+NO_SERVER = "ipc:///tmp/ingot-no-server-here"
 
 
 @tap.case
@@ -95,16 +95,16 @@ def wrong_commands_and_options():
             (["generate", "--chat", '[{"a":"}"},]'], "not a JSON list of messages"),
             (["generate", "--chat", '[{}] x'], "not a JSON list of messages"),
             (["generate", "--prompt", "a", "--connect", "http://x"], "http://x"),
-            (["chat", "MODEL", "--connect", NOBODY], "either MODEL or --connect"),
+            (["chat", "MODEL", "--connect", NO_SERVER], "either MODEL or --connect"),
             (["bench", "--concurrency", "0"], "--concurrency 0"),
             (["inspect"], "an argument is missing"),
-            (["tokenize", "--connect", NOBODY], "either --text or --text-file"),
-            (["tokenize", "--connect", NOBODY, "M", "--text", "a"], "give one of MODEL, --tokenizer and --connect"),
-            (["tokenize", "--connect", NOBODY, "--tokenizer", "F", "--text", "a"], "give one of MODEL"),
-            (["tokenize", "--connect", NOBODY, "--text", "a", "--explain"], "need MODEL or --tokenizer"),
+            (["tokenize", "--connect", NO_SERVER], "either --text or --text-file"),
+            (["tokenize", "--connect", NO_SERVER, "M", "--text", "a"], "give one of MODEL, --tokenizer and --connect"),
+            (["tokenize", "--connect", NO_SERVER, "--tokenizer", "F", "--text", "a"], "give one of MODEL"),
+            (["tokenize", "--connect", NO_SERVER, "--text", "a", "--explain"], "need MODEL or --tokenizer"),
             (["tokenize", "M", "N", "--text", "a"], "unexpected argument 'N'"),
             (["tokenize", "12", "--text", "a"], "./MODEL"),
-            (["detokenize", "--connect", NOBODY], "as arguments, by --ids or by --ids-file"),
+            (["detokenize", "--connect", NO_SERVER], "as arguments, by --ids or by --ids-file"),
             (["detokenize", "M", "1", "--ids", "2"], "as arguments, by --ids or by --ids-file"),
             (["detokenize", "M", "--ids-file", "f", "--ids", "2"], "as arguments, by --ids or by --ids-file"),
             (["template", "M"], "give either --message TEXT or --messages FILE"),
@@ -119,15 +119,15 @@ def wrong_commands_and_options():
 
 
 @tap.case
-def nobody_there():
-    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json", "--wait-ms", "3500")
-    assert "no answer from " + NOBODY + " yet; trying for 3.5 s" in p.stderr, p
-    p = ingot("generate", "--connect", NOBODY, "--prompt", "a", "--json", "--wait-ms", "0")
-    assert p.returncode == 3 and "nobody answers" in p.stderr and "yet" not in p.stderr, p
+def no_server_there():
+    p = ingot("generate", "--connect", NO_SERVER, "--prompt", "a", "--json", "--wait-ms", "3500")
+    assert "no answer from " + NO_SERVER + " yet; trying for 3.5 s" in p.stderr, p
+    p = ingot("generate", "--connect", NO_SERVER, "--prompt", "a", "--json", "--wait-ms", "0")
+    assert p.returncode == 3 and "no server answers" in p.stderr and "yet" not in p.stderr, p
     e = json.loads(p.stdout)
-    assert e["type"] == "error" and e["retryable"] is True and NOBODY in e["detail"], e
+    assert e["type"] == "error" and e["retryable"] is True and NO_SERVER in e["detail"], e
     for c in ["status", "ping"]:
-        p = ingot(c, "--connect", NOBODY)
+        p = ingot(c, "--connect", NO_SERVER)
         assert p.returncode == 3 and not p.stdout and len(p.stderr.splitlines()) == 1, (c, p)
 
 
@@ -142,7 +142,7 @@ def missing_files():
     p = ingot("run", "/no/such/model", "--prompt", "a", "--json")
     e = json.loads(p.stdout)
     assert e["type"] == "error" and e["detail"], p
-    p = ingot("serve", "/no/such/model", "--listen", NOBODY)
+    p = ingot("serve", "/no/such/model", "--listen", NO_SERVER)
     assert p.returncode == 2 and "/no/such/model" in p.stderr, p
 
 
@@ -153,7 +153,7 @@ def errors_say_where_a_model_comes_from():
         for path, said in [("/no/such/model", "there is no model at /no/such/model"),
                            (empty, "HuggingFace layout"), (gguf, "m.gguf")]:
             for args in (["run", path, "--prompt", "a"], ["chat", path], ["inspect", path],
-                         ["serve", path, "--listen", NOBODY]):
+                         ["serve", path, "--listen", NO_SERVER]):
                 p = ingot(*args)
                 assert p.returncode != 0 and said in p.stderr and ".gguf" in p.stderr, (args, p)
                 assert not re.search(r"\.c:\d|not_found", p.stderr), (args, p)
@@ -233,7 +233,7 @@ def siblings_are_named_when_missing():
 @tap.case
 def offline_commands():
     for command in ("tokenize", "detokenize"):
-        assert ok(command, "--help") == ok(command, "--connect", NOBODY, "--help")
+        assert ok(command, "--help") == ok(command, "--connect", NO_SERVER, "--help")
     ids = ok("tokenize", DEMO, "--text", "Hello there").split()
     assert json.loads(ok("tokenize", DEMO, "--text", "Hello there", "--json"))["ids"] == [int(i) for i in ids]
     assert ok("detokenize", DEMO, "--ids", " ".join(ids), "--skip-special") == "Hello there"

@@ -204,6 +204,16 @@ def serve_warns_of_ranks_with_other_bits():
 
 
 @tap.case
+def serve_warns_of_ranks_that_share_cores():
+    one = {min(os.sched_getaffinity(0))}
+    for tp, groups in ((1, 1), (2, 1), (1, 2)):
+        p = subprocess.run([INGOT, "serve", "/no/such/model", "--tp", str(tp), "--groups", str(groups), "--listen",
+                            "ipc:///tmp/ingot-nowhere"], capture_output=True, text=True, timeout=tap.LIMIT,
+                           preexec_fn=lambda: os.sched_setaffinity(0, one))
+        assert p.returncode == 2 and ("2 ranks share 1 core" in p.stderr) == (tp * groups == 2), (tp, groups, p.stderr)
+
+
+@tap.case
 def version_of_every_program_and_command():
     programs = {name: name for name in ("ingot", "ingot-coordinator", "ingot-worker", "ingot-text", "ingot-journal",
                                         "ingot-quantize")}

@@ -3,7 +3,7 @@
 #   ruby tests/cluster/client.rb ENDPOINT
 #
 # One line for each check, "ok - NAME" or "not ok - NAME: WHY"; exits with 1 if a check failed.  It needs protoc and
-# the Debian packages ruby, ruby-ffi-rzmq and ruby-google-protobuf, and a server that nobody else uses meanwhile, with
+# the Debian packages ruby, ruby-ffi-rzmq and ruby-google-protobuf, and a server without other clients meanwhile, with
 # one model that has a chat template.
 require 'digest'
 require 'ffi-rzmq'
@@ -131,7 +131,7 @@ class Client
   end
 
   # The next message, or nil if there is none in time.  Leaves out what clients ignore: messages of unknown types, and
-  # Pongs that nobody asked for.
+  # Pongs without a Ping.
   def receive(limit_s)
     deadline = now + limit_s
     loop do
@@ -501,7 +501,7 @@ check 'Stats' do
   same(stats.group.count(&:active), 1, 'active worker groups')
 end
 
-check 'Ping; Pongs that nobody asked for are left out' do
+check 'Ping; Pongs without a Ping are left out' do
   ping = Ping.new(request_id: new_id)
   pong = one.ask(ping)
   same([pong.class, pong.epoch, pong.ready], [Pong, one.welcome.epoch, true], 'Pong')

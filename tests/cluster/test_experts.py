@@ -83,7 +83,7 @@ def variant(name, check=None, **how):
 
 
 def preempted(stats):
-    assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
+    assert stats.preemptions > 0, "the KV cache was not small enough to preempt a sequence"
 
 
 variant("all_at_once")

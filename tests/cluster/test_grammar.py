@@ -229,7 +229,7 @@ def hostile_grammars_beside_streams():
             rid = other.start(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(name)))
             other.call("Stats")
             other.send("Cancel", request_id=rid)
-            leaving = c.client()  # this one's ends by itself, and nobody reads the answer
+            leaving = c.client()  # this one's ends by itself, and no client reads the answer
             leaving.start(text=b"x", max_tokens=4, grammar=grammar(SCHEMA, slow_schema(-name)))
             leaving.call("Ping")
             leaving.close()

@@ -131,7 +131,7 @@ def variant(name, rounds=1, check=None, **how):
 
 
 def preempted(stats, _):
-    assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
+    assert stats.preemptions > 0, "the KV cache was not small enough to preempt a sequence"
 
 
 def cached(_, answers):

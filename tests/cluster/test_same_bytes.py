@@ -88,7 +88,7 @@ def variant(name, together=True, rounds=1, check=None, only=range(N_REQUESTS), *
 
 
 def preempted(stats, _):
-    assert stats.preemptions > 0, "the KV cache was not small enough to preempt anybody"
+    assert stats.preemptions > 0, "the KV cache was not small enough to preempt a sequence"
 
 
 def paused(stats, answers):

@@ -150,7 +150,7 @@ static void expect_named(const struct job *job, int rank, int missing)
 Test(forked, rank_that_never_opens_is_named)
 {
     struct job job;
-    job_init(&job, 2, 100); /* ms; nobody else is there */
+    job_init(&job, 2, 100); /* ms; there is no other process */
     expect_named(&job, 0, 1);
     expect_named(&job, 1, 0);
 }

@@ -1,4 +1,4 @@
-/* The line before the text thread: turns of owners, bounds, and what becomes of jobs nobody waits for. */
+/* The line before the text thread: turns of owners, bounds, and what becomes of jobs whose client is gone. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

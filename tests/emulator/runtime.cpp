@@ -386,7 +386,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
         return result(cudaSuccess);
     if (bytes > gpu.limit || gpu.used > gpu.limit - bytes || posix_memalign(p, 256, bytes) != 0)
         return result(cudaErrorMemoryAllocation);
-    memset(*p, 0xff, bytes); /* not zeros: nobody may count on them */
+    memset(*p, 0xff, bytes); /* not zeros: no kernel may rely on them */
     gpu.used += bytes;
     gpu.counts.allocations++;
     gpu.blocks[*p] = bytes;

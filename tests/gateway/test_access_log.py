@@ -112,7 +112,7 @@ def hangup_opens_the_file_again():
 
 
 @tap.case
-def a_full_disk_harms_nobody():
+def a_full_disk_harms_no_request():
     if not os.path.exists("/dev/full"):
         raise tap.Skip("needs /dev/full")
     with Gateway("--access-log", "/dev/full") as g, g.connect() as c:
@@ -123,7 +123,7 @@ def a_full_disk_harms_nobody():
 
 
 @tap.case
-def a_pipe_without_a_reader_harms_nobody():
+def a_pipe_without_a_reader_harms_no_request():
     """One whose reader has gone, and one whose reader sleeps: the log's buffer fills, requests are served."""
     for reader_goes in (True, False):
         read, write = os.pipe()

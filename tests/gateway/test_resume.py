@@ -279,7 +279,7 @@ def two_hundred_streams_are_abandoned():
 
 
 @tap.case
-def a_gateway_that_was_stopped_blames_nobody():
+def a_stopped_gateway_blames_no_server():
     """It is stopped for longer than a coordinator may be silent: its streams go on over the same connection."""
     with Parts(DEMO) as c, Gateway("--connect", c.endpoint) as g:
         g.wait_ready()

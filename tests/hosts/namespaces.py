@@ -5,7 +5,7 @@ joined by a bridge in a network of its own.  Needs root.
         p = net.host["head"].spawn("mpirun", "--hostfile", ...)
         net.host["w1"].link("down")
         net.host["head"].firewall("46000-46049")
-        net.cut_one_way("w1", "from")  # nobody hears it, it hears everybody; net.mend("w1") undoes it
+        net.cut_one_way("w1", "from")  # what it sends is lost, it receives all; net.mend("w1") undoes it
         net.host["w2"].kill()          # the host and all its processes are gone
         net.restore("w2")              # it comes back, with empty memory and temporary folders
 

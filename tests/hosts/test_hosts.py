@@ -109,7 +109,7 @@ def a_host_joins_under_load():
 
 
 @tap.case
-def a_host_is_lost_while_nobody_asks():
+def a_host_is_lost_while_idle():
     with undisturbed() as (c, want):
         assert finish(c.clients[0], start(c.clients[0])) == want
         t0 = time.monotonic()

@@ -444,7 +444,7 @@ Test(journal, refusals)
     struct journal_config jc = {.name = "a"};
     cr_assert_eq(sched_create(&s, &small), ST_OK);
     cr_assert_eq(journal_open(&j, &jc), ST_OK);
-    cr_assert_null(j, "a journal that nobody asked for");
+    cr_assert_null(j, "a journal without the option");
     journal_submit(j, NULL); /* all calls take NULL */
     journal_cancel(j, 1, FINISH_CANCELLED);
     journal_plan(j, 0, 0, true, NULL, NULL, 0);

@@ -319,7 +319,7 @@ Test(pack_cache, packings_replace_each_other)
 }
 
 /* Whoever looks for files of no use must not wait for a pipe's other end. */
-Test(pack_cache, a_pipe_in_the_folder_holds_nobody_up)
+Test(pack_cache, a_pipe_in_the_folder_does_not_block)
 {
     struct pack_key key = {.model = 1, .stamp = 2, .packing = 3, .world = 1};
     struct pack_cache *c;

@@ -54,7 +54,7 @@ static void check(int32_t n_q, int32_t n_kv, int32_t ffn, int32_t vocab, int wor
             cr_assert_eq(s.kv_first + local, (s.q_first + h) / group, "head %d of rank %d of %d", h,
                          rank, world);
         }
-        /* no key/value head that nobody reads */
+        /* no key/value head that is not read */
         cr_assert_eq(s.kv_first, s.q_first / group);
         cr_assert_eq(s.kv_first + s.n_kv - 1, (s.q_first + s.n_q - 1) / group);
         q += s.n_q;

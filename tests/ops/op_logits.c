@@ -45,7 +45,7 @@ static struct vocab_part vocab_of(const struct op_case *c)
     return p;
 }
 
-/* variant 4: every third row is nobody's */
+/* variant 4: every third row has no sequence */
 static float inv_temp(const struct op_case *c, int32_t r)
 {
     if (c->variant == 4 && r % 3 == 1)

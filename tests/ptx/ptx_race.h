@@ -17,7 +17,7 @@
 
 #include "common/status.h"
 
-/* Who, and when.  grid: number of the launch, from 1; 0: nobody. */
+/* Who, and when.  grid: number of the launch, from 1; 0: none. */
 struct ptx_time {
     uint32_t grid, block, barriers;
     uint16_t warp_barriers, thread;

@@ -257,7 +257,7 @@ static uint64_t *kv_at(struct fake_worker *w, const struct fake_seq *q, uint32_t
     return &w->kv[(size_t)q->table[pos / bl] * bl + pos % bl];
 }
 
-/* What is written must be nobody else's. */
+/* What is written must belong to no other sequence. */
 static void require_alone(const struct fake_worker *w, const struct fake_seq *q, int32_t b)
 {
     for (uint32_t i = 0; i < w->cfg.max_seqs; i++) {

@@ -55,7 +55,7 @@ static struct sim_report run(const struct load_config *load, enum sim_policy pol
     return rep;
 }
 
-Test(fleet_load, prefixes_are_found_and_nobody_waits_long, .timeout = 600)
+Test(fleet_load, prefixes_are_found_and_no_request_waits_long, .timeout = 600)
 {
     struct load_config load = conversations();
     struct sim_report affinity = run(&load, SIM_AFFINITY), by_load = run(&load, SIM_LOAD),

@@ -147,7 +147,7 @@ Test(sched, long_prompts_and_decodes_share)
     }
 }
 
-/* More decodes than budget: nobody is left out for long, and a prompt still gets a quarter. */
+/* More decodes than budget: none is left out for long, and a prompt still gets a quarter. */
 Test(sched, decodes_take_turns)
 {
     struct sched_config cfg = config();
@@ -384,7 +384,7 @@ Test(sched, forced_tokens_end_where_the_sequence_ends)
     cr_assert_eq(sched_commit(s, &bad, fx, MAX_FX, &n_fx), ST_PEER);
 }
 
-Test(sched, nobody_passes_a_large_waiting_one)
+Test(sched, no_sequence_passes_a_large_waiting_one)
 {
     struct sched_config cfg = config();
     cfg.n_blocks = 20;

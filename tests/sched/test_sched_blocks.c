@@ -187,7 +187,7 @@ Test(sched_blocks, states_without_snapshots)
     submit_group(1, 77, 2);
     submit_plain(3, 50, 18, 1);
     cr_assert(make_plan());
-    cr_assert_eq(plan.n_seqs, 3u, "nobody waits for a sibling");
+    cr_assert_eq(plan.n_seqs, 3u, "no sequence waits for a sibling");
     for (uint64_t id = 1; id <= 3; id++) {
         cr_assert_eq(effect(FX_ADMITTED, id)->n, 0u);
         cr_assert_eq(share_of(id)->pos, 0u);
@@ -243,7 +243,7 @@ Test(sched_blocks, preemption)
         cr_assert_eq(tokens[2][k], 1000 + (int32_t)k, "token %u", k);
 }
 
-/* After a preemption the blocks that nobody took are found again. */
+/* After a preemption the blocks that were not taken are found again. */
 Test(sched_blocks, preempted_finds_its_blocks)
 {
     struct sched_config cfg = config();
@@ -410,7 +410,7 @@ Test(sched_blocks, overlap)
     sched_check(s);
 }
 
-/* Nobody runs ahead while a token is in flight that the host draws: its sequence stays in the
+/* No step runs ahead while a token is in flight that the host draws: its sequence stays in the
  * batch. */
 Test(sched_blocks, overlap_waits_for_the_host)
 {

@@ -1,5 +1,5 @@
 /* The tests' own folders: gone with the process that made them, or, when it was killed, with the
- * next folder that anybody makes. */
+ * next folder that is made. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -77,5 +77,5 @@ Test(temp_dir, of_a_killed_process_goes_later)
     waitpid(alive, NULL, 0);
     temp_dir_remove(living);
     cr_assert(gone, "%s is left", killed);
-    cr_assert(kept, "%s was somebody's", living);
+    cr_assert(kept, "%s was in use", living);
 }

@@ -183,7 +183,7 @@ Test(step, refusals_name_what_is_wrong, .init = set_up, .fini = tear_down)
     REFUSED("stop id -7", (d->opens[0].n_stop_ids = d->p.n_stop_ids = 1, d->stop_ids[0] = -7));
     REFUSED("tokens [3, 3 + 2) of 4", d->seqs[1].n_tokens = 2);
     REFUSED("a step of 4 tokens, its sequences have 3",
-            (d->seqs[0].n_tokens = 2)); /* a token that belongs to nobody */
+            (d->seqs[0].n_tokens = 2)); /* a token without a sequence */
     REFUSED("blocks [0, 0 + 2) of 1", d->seqs[0].n_blocks = 2);
     REFUSED("a step of 2 sequences and 13 tokens, at most 3 and 12", d->p.n_tokens = 13);
     REFUSED("a step of 4 sequences", d->p.n_seqs = 4);

@@ -294,7 +294,7 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* Named as set_names does: the folder may be anybody's. */
+/* Named as set_names does: the folder may belong to another user. */
 static bool is_temporary(const char *name)
 {
     size_t key = strspn(name, "0123456789abcdef");
