@@ -92,9 +92,11 @@ def linear(form, n, k, tokens):
         return scaled_mma(number, n, k, tokens, w)
     if family == "scaled":
         kind, panels = number, ceil(n, 32)
-        tile = 1 if tokens == 1 else 4 if tokens <= 4 else 16
-        tiles = ceil(tokens, tile)
-        return [Launch(f"scaled_kernel<{kind}, {tile}>", panels * tiles, w + io, (("FFMA*", "", k * tile),), per_block=8)]
+        if tokens > 4:
+            return [Launch(f"scaled_many_kernel<{kind}>", ceil(n, 64) * ceil(tokens, 64) * 8, w + io, (("FFMA", "", 16 * k),),
+                           per_sm=2)]
+        tile = 1 if tokens == 1 else 4
+        return [Launch(f"scaled_kernel<{kind}, {tile}>", panels, w + io, (("FFMA*", "", k * tile),), per_block=8)]
     bits, groups, panels = number, k // 32, ceil(n, 32)
     pack = Launch("quant_pack_kernel", tokens * groups, tokens * groups * (128 + 48))
     if tokens <= 32:
