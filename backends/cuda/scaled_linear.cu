@@ -57,36 +57,35 @@ static enum status launch_nt(struct backend *be, const struct scaled_job *job)
                             WARPS * 32, 0, *job, n_tiles);
 }
 
-/* A tile of TILE rows and TILE tokens; a thread has EACH x EACH of it. */
-enum {
-    TILE = 64,
-    EACH = 4,
-    PITCH = TILE + 4, /* elements of a column of a tile in shared memory */
-    PANELS = TILE / SCALED_PANEL,
-    X_EACH = SCALED_CHUNK * TILE /
-             THREADS, /* elements of x that a thread loads, one of every WARPS tokens */
+/* A tile of TILE_ROWS rows and 16 NT tokens; a thread has EACH rows and NT tokens of it. */
+enum { TILE_ROWS = 64, EACH = 4, W_PITCH = TILE_ROWS + 4 };
+static_assert(TILE_ROWS / EACH * 16 == THREADS, "every thread has its outputs");
+static_assert(THREADS == 4 * TILE_ROWS, "a row has four threads, of eight columns each");
+
+template <int NT> struct many_shape {
+    static const int tokens = 16 * NT, x_pitch = tokens + 4;
+    static const int x_each =
+        tokens / WARPS; /* of x that a thread loads: one of every WARPS tokens */
 };
-static_assert(TILE / EACH * (TILE / EACH) == THREADS, "every thread has its outputs");
-static_assert(THREADS == 4 * TILE, "a row has four threads, of eight columns each");
 
 /* What a thread loads of a chunk: the codes of columns 4 q to 4 q + 3 and 16 more of its row, and x. */
-template <int KIND> struct tile_part {
+template <int KIND, int NT> struct tile_part {
     uint32_t codes[scaled_shape<KIND>::runs];
-    float x[X_EACH];
+    float x[many_shape<NT>::x_each];
 };
 
 /* A block's tile of the output. */
 struct many_tile {
-    int32_t row0, token0, n_tokens;
+    int32_t token0, n_tokens;
     const unsigned char *panel; /* of the thread's row */
 };
 
-template <int KIND>
-DEVICE void load_part(struct tile_part<KIND> &p, const struct scaled_job &a,
+template <int KIND, int NT>
+DEVICE void load_part(struct tile_part<KIND, NT> &p, const struct scaled_job &a,
                       const struct many_tile &tile, int32_t chunk, int32_t begin, int32_t end)
 {
     constexpr int runs = scaled_shape<KIND>::runs;
-    const int q = (int)threadIdx.x / TILE, row = (int)threadIdx.x % SCALED_PANEL;
+    const int q = (int)threadIdx.x / TILE_ROWS, row = (int)threadIdx.x % SCALED_PANEL;
     const int32_t col = chunk * SCALED_CHUNK + lane_id();
     UNROLL
     for (int i = 0; i < runs; i++)
@@ -95,7 +94,7 @@ DEVICE void load_part(struct tile_part<KIND> &p, const struct scaled_job &a,
                                 (((size_t)chunk * runs + i) * SCALED_PANEL + (size_t)row) * 16 +
                                 4 * q);
     UNROLL
-    for (int i = 0; i < X_EACH; i++) {
+    for (int i = 0; i < many_shape<NT>::x_each; i++) {
         const int32_t t = warp_id() + i * WARPS;
         const bool there = t < tile.n_tokens && col >= begin && col < end;
         const size_t token = (size_t)(tile.token0 + (there ? t : 0));
@@ -105,13 +104,14 @@ DEVICE void load_part(struct tile_part<KIND> &p, const struct scaled_job &a,
 }
 
 /* The chunk's weights and x to shared memory; columns outside [begin, end) as in scaled_chain. */
-template <int KIND>
-DEVICE void store_tiles(float (&w)[SCALED_CHUNK][PITCH], float (&x)[SCALED_CHUNK][PITCH],
-                        const struct tile_part<KIND> &p, struct held_scale &held,
+template <int KIND, int NT>
+DEVICE void store_tiles(float (&w)[SCALED_CHUNK][W_PITCH],
+                        float (&x)[SCALED_CHUNK][many_shape<NT>::x_pitch],
+                        const struct tile_part<KIND, NT> &p, struct held_scale &held,
                         const struct scaled_matrix &m, const struct many_tile &tile, int32_t chunk,
                         int32_t begin, int32_t end, const float *levels)
 {
-    const int q = (int)threadIdx.x / TILE, row = (int)threadIdx.x % TILE;
+    const int q = (int)threadIdx.x / TILE_ROWS, row = (int)threadIdx.x % TILE_ROWS;
     UNROLL
     for (int i = 0; i < 8; i++) {
         const int at = i / 4 * 16 + 4 * q + i % 4;
@@ -126,65 +126,80 @@ DEVICE void store_tiles(float (&w)[SCALED_CHUNK][PITCH], float (&x)[SCALED_CHUNK
         w[at][row] = col >= begin && col < end ? v : 0.0f;
     }
     UNROLL
-    for (int i = 0; i < X_EACH; i++)
+    for (int i = 0; i < many_shape<NT>::x_each; i++)
         x[lane_id()][warp_id() + i * WARPS] = p.x[i];
 }
 
+/* NT neighbours of a column of x in shared memory, at a multiple of NT elements. */
+template <int NT> DEVICE void load_tokens(float (&v)[NT], const float *x)
+{
+    static_assert(NT == 1 || NT == 4, "one load");
+    if constexpr (NT == 1) {
+        v[0] = x[0];
+    } else {
+        const float4 f = ld_f32x4(x);
+        v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
+    }
+}
+
 /* Grid: tiles of rows x tiles of tokens, those of the same rows next to each other; a block goes through all slices.
- * As scaled_kernel, the same chains: weights are widened once for TILE tokens.
+ * As scaled_kernel, the same chains: weights are widened once for 16 NT tokens.
  * Shared memory: a chunk of columns of w and of x, f32; the next chunk is on its way in registers.  Bytes: w once
  * from memory, from L2 for each further tile of tokens; x for each tile of rows from L2.  Bound by the fp32 units:
- * two loads from shared memory for EACH x EACH products. */
-template <int KIND> KERNEL(THREADS, 2) scaled_many_kernel(struct scaled_job a, int32_t n_tiles)
+ * two loads from shared memory for EACH x NT products, or by the widening (NT = 1). */
+template <int KIND, int NT>
+KERNEL(THREADS, 2)
+scaled_many_kernel(struct scaled_job a, int32_t n_tiles)
 {
-    SHARED(float, w, [SCALED_CHUNK][PITCH]);
-    SHARED(float, x, [SCALED_CHUNK][PITCH]);
+    constexpr int most = many_shape<NT>::tokens;
+    SHARED(float, w, [SCALED_CHUNK][W_PITCH]);
+    SHARED(float, x, [SCALED_CHUNK][many_shape<NT>::x_pitch]);
     SHARED(float, levels, [16]);
     pdl_wait();
     stage_levels(levels, a.m); /* the first barrier of a chunk follows */
-    const int32_t last = (a.m.n - 1) / SCALED_PANEL, token0 = (int32_t)blockIdx.x % n_tiles * TILE;
-    const int32_t row0 = (int32_t)blockIdx.x / n_tiles * TILE, left = a.n_tokens - token0;
-    const int32_t mine = row0 / SCALED_PANEL + (int32_t)threadIdx.x % TILE / SCALED_PANEL;
-    const struct many_tile tile = {row0, token0, left < TILE ? left : TILE,
+    const int32_t last = (a.m.n - 1) / SCALED_PANEL, token0 = (int32_t)blockIdx.x % n_tiles * most;
+    const int32_t row0 = (int32_t)blockIdx.x / n_tiles * TILE_ROWS, left = a.n_tokens - token0;
+    const int32_t mine = row0 / SCALED_PANEL + (int32_t)threadIdx.x % TILE_ROWS / SCALED_PANEL;
+    const struct many_tile tile = {token0, left < most ? left : most,
                                    a.m.w +
                                        (size_t)(mine < last ? mine : last) * a.m.at.panel_bytes};
-    const int r = (int)threadIdx.x % (TILE / EACH) * EACH,
-              t = (int)threadIdx.x / (TILE / EACH) * EACH;
-    float stack[EACH][EACH][STACK_LEVELS], total[EACH][EACH] = {};
+    const int r = (int)threadIdx.x % 16 * EACH, t = (int)threadIdx.x / 16 * NT;
+    float stack[NT][EACH][STACK_LEVELS], total[NT][EACH] = {};
     for (int slice = 0; slice < a.k.n_slices; slice++) {
         const int32_t begin = a.k.col[slice], end = a.k.col[slice + 1];
         const int32_t first = begin / SCALED_CHUNK;
         const int32_t behind = begin < end ? (end - 1) / SCALED_CHUNK + 1 : first;
-        float acc[EACH][EACH] = {};
+        float acc[NT][EACH] = {};
         struct held_scale held = {0.0f, 0.0f, -1};
-        struct tile_part<KIND> part;
+        struct tile_part<KIND, NT> part;
         if (first < behind)
             load_part(part, a, tile, first, begin, end);
         NO_UNROLL
         for (int32_t chunk = first; chunk < behind; chunk++) {
             SYNC_THREADS(); /* the chunk before has been read, levels are written */
-            store_tiles(w, x, part, held, a.m, tile, chunk, begin, end, levels);
+            store_tiles<KIND, NT>(w, x, part, held, a.m, tile, chunk, begin, end, levels);
             SYNC_THREADS(); /* the chunk is written */
             if (chunk + 1 < behind)
                 load_part(part, a, tile, chunk + 1, begin, end);
             UNROLL
             for (int c = 0; c < SCALED_CHUNK; c++) {
-                const float4 wc = ld_f32x4(&w[c][r]), xc = ld_f32x4(&x[c][t]);
+                const float4 wc = ld_f32x4(&w[c][r]);
                 const float of_w[EACH] = {wc.x, wc.y, wc.z, wc.w};
-                const float of_x[EACH] = {xc.x, xc.y, xc.z, xc.w};
+                float of_x[NT];
+                load_tokens(of_x, &x[c][t]);
                 UNROLL
-                for (int o = 0; o < EACH * EACH; o++)
+                for (int o = 0; o < NT * EACH; o++)
                     acc[o / EACH][o % EACH] =
                         fmaf(of_x[o / EACH], of_w[o % EACH], acc[o / EACH][o % EACH]);
             }
         }
         UNROLL
-        for (int o = 0; o < EACH * EACH; o++)
+        for (int o = 0; o < NT * EACH; o++)
             total[o / EACH][o % EACH] =
                 tree_push(stack[o / EACH][o % EACH], slice, acc[o / EACH][o % EACH]);
     }
     UNROLL
-    for (int o = 0; o < EACH * EACH; o++) {
+    for (int o = 0; o < NT * EACH; o++) {
         const int32_t row = row0 + r + o % EACH, token = t + o / EACH;
         const float v = total[o / EACH][o % EACH];
         if (row < a.m.n && token < tile.n_tokens)
@@ -193,17 +208,23 @@ template <int KIND> KERNEL(THREADS, 2) scaled_many_kernel(struct scaled_job a, i
     }
 }
 
+template <int KIND, int NT>
+static enum status launch_many(struct backend *be, const struct scaled_job *job)
+{
+    const int32_t n_tiles = blocks_for(job->n_tokens, many_shape<NT>::tokens);
+    return LAUNCH_DEPENDENT(be, (scaled_many_kernel<KIND, NT>),
+                            (unsigned)blocks_for(job->m.n, TILE_ROWS) * (unsigned)n_tiles, THREADS,
+                            0, *job, n_tiles);
+}
+
 template <int KIND>
 static enum status launch_linear(struct backend *be, const struct scaled_job *job)
 {
-    const int32_t n_tiles = blocks_for(job->n_tokens, TILE);
     if (job->n_tokens == 1)
         return launch_nt<KIND, 1>(be, job);
     if (job->n_tokens <= 4)
         return launch_nt<KIND, 4>(be, job);
-    return LAUNCH_DEPENDENT(be, scaled_many_kernel<KIND>,
-                            (unsigned)blocks_for(job->m.n, TILE) * (unsigned)n_tiles, THREADS, 0,
-                            *job, n_tiles);
+    return job->n_tokens <= 16 ? launch_many<KIND, 1>(be, job) : launch_many<KIND, 4>(be, job);
 }
 
 extern "C" enum status scaled_linear(struct backend *be, const struct scaled_job *job)

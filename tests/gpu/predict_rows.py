@@ -93,8 +93,9 @@ def linear(form, n, k, tokens):
     if family == "scaled":
         kind, panels = number, ceil(n, 32)
         if tokens > 4:
-            return [Launch(f"scaled_many_kernel<{kind}>", ceil(n, 64) * ceil(tokens, 64) * 8, w + io, (("FFMA", "", 16 * k),),
-                           per_sm=2)]
+            nt = 1 if tokens <= 16 else 4
+            return [Launch(f"scaled_many_kernel<{kind}, {nt}>", ceil(n, 64) * ceil(tokens, 16 * nt) * 8, w + io,
+                           (("FFMA", "", 4 * nt * k),), per_sm=2)]
         tile = 1 if tokens == 1 else 4
         return [Launch(f"scaled_kernel<{kind}, {tile}>", panels, w + io, (("FFMA*", "", k * tile),), per_block=8)]
     bits, groups, panels = number, k // 32, ceil(n, 32)
@@ -377,7 +378,7 @@ def other_rows():
     for t in ("q8_0", "q4_k", "q6_k"):
         out.append(one(f"linear {t} 32", linear(FORMS[t], F, D, 32)[1]))
     for kind, bits in ((1, 8.25), (2, 8.5), (3, 4.5), (4, 4.5), (5, 4.5)):
-        for tokens in (1, 4, 512):
+        for tokens in (1, 4, 16, 512):
             out.append(one(f"linear of kind {kind} {tokens}", linear(("scaled", kind, bits), F, D, tokens)[0]))
         out.append(one(f"experts of kind {kind}", Launch(f"scaled_experts_kernel<{kind}>", 32 * ceil(2 * 2880, 32),
                                                          32 * 5760 * 2880 * bits / 8, (("FFMA*", "", 2880 * 16),), per_sm=2)))
