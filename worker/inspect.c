@@ -555,7 +555,7 @@ static enum status gather(struct report *r, const struct shared_options *opt, st
     uint64_t blocks;
     r->fits = true;
     count_tensors(r);
-    weights_scheme(r->ld, r->scheme);
+    weights_scheme(r->ld, worker_wants_f32(opt), r->scheme);
     for (int i = 0; i < r->world; i++) {
         int n = opt->device < 0 ? 1 : r->world; /* the ranks are not there: as the option says */
         struct rank_place place = {.rank = i,

@@ -132,6 +132,11 @@ bool worker_has_activations(const struct shared_options *o)
     return strcmp(worker_backend_name(o), "cuda") == 0 ? f32 : o->activations == AUTO;
 }
 
+bool worker_wants_f32(const struct shared_options *o)
+{
+    return o->activations == F32;
+}
+
 bool worker_rounds_inputs(const struct shared_options *o)
 {
     return o->activations == CHECKPOINT;

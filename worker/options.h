@@ -29,6 +29,8 @@ bool worker_wants_graphs(const struct shared_options *o);
 bool worker_has_activations(const struct shared_options *o);
 /* Are inputs of quantised matrices rounded as the checkpoint says? */
 bool worker_rounds_inputs(const struct shared_options *o);
+/* Is it --activations f32? */
+bool worker_wants_f32(const struct shared_options *o);
 /* Do ranks take cores of their own? */
 bool worker_wants_binding(const struct shared_options *o);
 /* isa points to constant text.  local_rank: this rank's number on its host. */

@@ -24,32 +24,39 @@ struct linear_job linear_job_of(const struct weight *w, struct view x, struct vi
                              .x = view_f32(x),
                              .x_stride = (size_t)x.stride,
                              .out = view_f32(out),
-                             .out_stride = (size_t)out.stride};
+                             .out_stride = (size_t)out.stride,
+                             .n_heads = 1};
     job.x_aligned = starts_aligned(&job);
     return job;
 }
 
-/* Gives the job its places in the scratch memory: how many tokens they hold. */
+/* Gives the job its places in the scratch memory: how many tokens they hold, 0 for less than it needs. */
 static int32_t take_scratch(const struct backend *be, struct linear_job *job)
 {
     size_t row = (size_t)job->k.at[job->k.n_slices] * sizeof *job->packed;
     size_t scales = (size_t)job->k.seg[job->k.n_slices] * sizeof *job->unscale;
-    size_t sums = linear_sums_bytes(be), tokens = INT32_MAX / 2;
+    size_t sums = linear_sums_bytes(be), tokens = INT32_MAX / 2, heads = (size_t)job->n_heads;
     char *at = be->scratch->data;
     assert(sums < be->scratch->bytes);
     if (row > 0)
-        tokens = (be->scratch->bytes - sums) / (row + scales);
+        tokens = (be->scratch->bytes - sums) / ((row + scales) * heads);
+    if (heads > 1 && tokens < FRAGMENT)
+        return 0;
     if (tokens > FRAGMENT)
         tokens -= tokens % (tokens > TOKEN_TILE ? TOKEN_TILE : FRAGMENT);
     job->sums = (float *)(void *)at;
     job->packed = (uint16_t *)(void *)(at + sums);
-    job->unscale = (float *)(void *)(at + sums + tokens * row);
+    job->unscale = (float *)(void *)(at + sums + heads * tokens * row);
     return (int32_t)tokens;
 }
 
 static enum status run_packed(struct backend *be, const struct linear_job *job)
 {
     bool rows = job->n_tokens <= ROWS_MAX;
+    if (job->n_heads > 1) {
+        TRY(linear_pack_fragments(be, job));
+        return linear_heads_tiles(be, job);
+    }
     if (!rows && !(be->lt && job->dtype == DT_BF16 && job->k.at[job->k.n_slices] > 0)) {
         TRY(linear_pack_fragments(be, job));
         return linear_tiles(be, job);
@@ -65,7 +72,7 @@ static enum status run_blocks(struct backend *be, struct linear_job job)
     if (most == 0)
         FAIL(ST_UNSUPPORTED,
              "a product over %d columns: the CUDA backend's scratch memory of %d "
-             "MiB holds no row",
+             "MiB holds too few rows",
              job.k.col[job.k.n_slices], (int)(be->scratch->bytes >> 20));
     for (; left > 0; left -= job.n_tokens) {
         job.n_tokens = left < most ? left : most;
@@ -74,6 +81,15 @@ static enum status run_blocks(struct backend *be, struct linear_job job)
         job.out += (size_t)job.n_tokens * job.out_stride;
     }
     return ST_OK;
+}
+
+enum status linear_run(struct backend *be, const struct linear_job *job)
+{
+    if (job->dtype == DT_F32)
+        return linear_f32(be, job);
+    if (job->n_tokens > ROWS_MAX_X32)
+        return run_blocks(be, *job);
+    return job->n_heads > 1 ? linear_heads_rows(be, job) : linear_rows_x32(be, job);
 }
 
 /* Each part's rows of the matrix are columns of out. */
@@ -101,9 +117,5 @@ enum status cuda_linear(struct backend *be, const struct weight *w, struct view 
     if (w->scaled.kind != SCALED_NONE)
         return cuda_linear_scaled(be, w, x, out);
     job = linear_job_of(w, x, out);
-    if (w->dtype == DT_F32)
-        return linear_f32(be, &job);
-    if (job.n_tokens <= ROWS_MAX_X32)
-        return linear_rows_x32(be, &job);
-    return run_blocks(be, job);
+    return linear_run(be, &job);
 }

@@ -43,15 +43,21 @@ struct linear_job {
     uint16_t *packed;
     float *unscale;
     float *sums; /* linear_sums_bytes: sums that wait for others */
+    /* Several: product h has the matrix h head_bytes behind w, and columns h head_x of x and h head_out of
+     * out on; packed, T to a multiple of 16, and unscale are [n_heads] of these.  No bias, no rows. */
+    int32_t n_heads; /* >= 1 */
+    size_t head_bytes, head_x, head_out;
 };
 
-/* The product of w, x and out but for its places in scratch memory. */
+/* The product of w, x and out but for its places in scratch memory; of a stack's first matrix. */
 struct linear_job linear_job_of(const struct weight *w, struct view x, struct view out);
+/* Does it, or all products of a job of several: floats. */
+MUST_CHECK enum status linear_run(struct backend *be, const struct linear_job *job);
 
 /* x -> packed, unscale. */
 MUST_CHECK enum status linear_pack(struct backend *be, const struct linear_job *job);
 /* The same in linear_mma.h's fragments: blocks of 16 tokens, zeros behind the last, each of k.at[k.n_slices]
- * / K_CHUNK chunks.  Without rows. */
+ * / K_CHUNK chunks.  Without rows.  Of all heads. */
 MUST_CHECK enum status linear_pack_fragments(struct backend *be, const struct linear_job *job);
 
 /* F16, BF16, T <= ROWS_MAX_X32; reads x. */
@@ -61,7 +67,11 @@ MUST_CHECK enum status linear_rows(struct backend *be, const struct linear_job *
 /* F16, BF16, any T; reads packed of linear_pack_fragments, uses sums. */
 MUST_CHECK enum status linear_tiles(struct backend *be, const struct linear_job *job);
 size_t linear_sums_bytes(const struct backend *be);
-/* F32, any T; reads x. */
+/* n_heads > 1, F16, BF16, one slice: T <= ROWS_MAX_X32, reads x; */
+MUST_CHECK enum status linear_heads_rows(struct backend *be, const struct linear_job *job);
+/* any T, reads packed of linear_pack_fragments. */
+MUST_CHECK enum status linear_heads_tiles(struct backend *be, const struct linear_job *job);
+/* F32, any T and n_heads; reads x. */
 MUST_CHECK enum status linear_f32(struct backend *be, const struct linear_job *job);
 
 #ifdef __cplusplus

@@ -75,6 +75,39 @@ template <class E> DEVICE void mma_fragment(float (&c)[4], const struct fragment
     E::mma(c, a1, b1);
 }
 
+/* Product `head` of a job of several, to the kernels of linear_*.h. */
+struct head_job {
+    const struct k_layout &k;
+    int32_t n, n_tokens;
+    const unsigned char *w;
+    const float *x;
+    size_t x_stride;
+    const int32_t *rows;
+    bool x_aligned;
+    float *out;
+    size_t out_stride;
+    uint16_t *packed;
+    float *unscale;
+};
+
+DEVICE struct head_job head_job_of(const struct linear_job &j, unsigned head)
+{
+    const int64_t T = j.n_tokens,
+                  padded = (T + FRAGMENT_TOKENS - 1) / FRAGMENT_TOKENS * FRAGMENT_TOKENS;
+    return {j.k,
+            j.n,
+            j.n_tokens,
+            (const unsigned char *)j.w + head * j.head_bytes,
+            j.x + head * j.head_x,
+            j.x_stride,
+            j.rows,
+            j.x_aligned,
+            j.out + head * j.head_out,
+            j.out_stride,
+            j.packed + head * padded * j.k.at[j.k.n_slices],
+            j.unscale + head * T * j.k.seg[j.k.n_slices]};
+}
+
 /* A segment: n_cols columns from col on, stored from element `at` on in n_chunks chunks. */
 struct segment {
     int32_t at, n_chunks, col, n_cols;

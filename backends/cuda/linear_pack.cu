@@ -38,7 +38,7 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
 
 /* The lane's 8 columns of a segment of x, and their scale; zeros of a token that is not there. */
 template <class E>
-DEVICE uint4 packed_x8(const struct linear_job &a, const struct segment &s, int64_t token,
+DEVICE uint4 packed_x8(const struct head_job &a, const struct segment &s, int64_t token,
                        int64_t seg)
 {
     const int off = lane_id() * 8;
@@ -58,10 +58,11 @@ DEVICE uint4 packed_x8(const struct linear_job &a, const struct segment &s, int6
     return pack_x8<E>(v, scale);
 }
 
-/* As pack_kernel; a warp has tokens g and g + 8 of a block, whose columns meet in a lane's registers. */
-template <class E> KERNEL(THREADS) fragments_kernel(struct linear_job a)
+/* As pack_kernel, [.., heads]; a warp has tokens g and g + 8 of a block, whose columns meet in a lane's registers. */
+template <class E> KERNEL(THREADS) fragments_kernel(struct linear_job job)
 {
     pdl_wait();
+    const struct head_job a = head_job_of(job, blockIdx.y);
     const int n_seg = a.k.seg[a.k.n_slices], pairs = FRAGMENT_TOKENS / 2;
     const int64_t i = (int64_t)blockIdx.x * (THREADS / 32) + warp_id();
     const int64_t pair = i / n_seg, block = pair / pairs;
@@ -85,7 +86,7 @@ enum status linear_pack_fragments(struct backend *be, const struct linear_job *j
 {
     const int64_t pairs = blocks_for(job->n_tokens, FRAGMENT_TOKENS) * (FRAGMENT_TOKENS / 2);
     const int64_t warps = pairs * job->k.seg[job->k.n_slices];
-    const unsigned grid = (unsigned)blocks_for(warps, THREADS / 32);
+    const dim3 grid((unsigned)blocks_for(warps, THREADS / 32), (unsigned)job->n_heads);
     assert(!job->rows);
     if (warps == 0)
         return ST_OK;

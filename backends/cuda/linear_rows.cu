@@ -2,68 +2,16 @@
  * bandwidth is all that counts. */
 #include "backends/cuda/linear_rows.h"
 
-/* The lane's columns of a step of x, of token lane / 4: all loads before the first use. */
-DEVICE void load_x32(float (&v)[CHUNKS][8], const struct linear_job &a, const struct segment &s,
-                     int step)
-{
-    const int t = lane_id() & 3, left = s.n_cols - step * K_STEP;
-    const float *p =
-        a.x + (size_t)token_of(a, 0, lane_id() >> 2) * a.x_stride + s.col + step * K_STEP + t * 8;
-    if (a.x_aligned && left >= K_STEP) {
-        UNROLL
-        for (int c = 0; c < CHUNKS; c++)
-            load_x8(v[c], p + c * K_CHUNK);
-        return;
-    }
-    UNROLL
-    for (int c = 0; c < CHUNKS; c++)
-        load_x8_part(v[c], p + c * K_CHUNK, left - c * K_CHUNK - t * 8);
-}
-
-/* f16 from x itself: the scale of the lane's token in the segment. */
-DEVICE float segment_scale(const struct linear_job &a, const struct segment &s)
-{
-    float m = 0.0f, v[CHUNKS][8];
-    for (int step = 0; step * CHUNKS < s.n_chunks; step++) {
-        load_x32(v, a, s, step);
-        UNROLL
-        for (int c = 0; c < CHUNKS; c++)
-            m = max_finite(v[c], m);
-    }
-    for (int apart = 1; apart < 4; apart *= 2) {
-        const float o = shfl_xor(m, apart);
-        m = o > m ? o : m;
-    }
-    return f16_scale(m);
-}
-
-/* acc += one step, from x itself: tokens 0 .. 7. */
-template <class E, int MT>
-DEVICE void step_x32(float (&acc)[MT][1][4], const struct w_step<MT> &w, const struct linear_job &a,
-                     const struct segment &s, int step, float scale)
-{
-    float v[CHUNKS][8];
-    load_x32(v, a, s, step);
-    UNROLL
-    for (int c = 0; c < CHUNKS; c++) {
-        if (step * CHUNKS + c >= s.n_chunks)
-            break;
-        const uint4 b = pack_x8<E>(v[c], scale);
-        UNROLL
-        for (int m = 0; m < MT; m++)
-            mma_chunk<E>(acc[m][0], w.v[c][2 * m], w.v[c][2 * m + 1], b);
-    }
-}
-
 template <int N> struct slice_tree {
-    float stack[N][STACK_LEVELS], total[N];
+    float stack[N][STACK_LEVELS];
 };
 
-template <int N> DEVICE void push_slice(struct slice_tree<N> &tree, const struct running_sums<N> &r)
+/* sum[i]: the slice's subtree; of the last slice all. */
+template <int N> DEVICE void push_slice(struct slice_tree<N> &tree, float (&sum)[N], int slice)
 {
     UNROLL
     for (int i = 0; i < N; i++)
-        tree.total[i] = tree_push(tree.stack[i], r.slice, r.sum[i]);
+        sum[i] = tree_push(tree.stack[i], slice, sum[i]);
 }
 
 template <int MT, int NT, int N>
@@ -106,7 +54,7 @@ rows_kernel(struct linear_job a)
         const plain_rows rows = {group * 16 * MT, a.n - 1};
         running_sums<shape::per_thread> sums = {};
         slice_tree<shape::per_thread> tree = {};
-        const auto end = [&] { push_slice(tree, sums); };
+        const auto end = [&] { push_slice(tree, sums.sum, sums.slice); };
         for (int round = 0; round < rounds; round++) {
             const bool last = round == rounds - 1;
             const int next_group = last ? group + (int)gridDim.x : group;
@@ -137,9 +85,10 @@ rows_kernel(struct linear_job a)
             part = part == smem ? smem + WARPS * n_out : smem;
             s = next;
         }
-        while (sums.slice < a.k.n_slices)
+        while (sums.slice < a.k.n_slices - 1)
             end_slice(sums, end);
-        write_out<MT, NT>(tree.total, a, group * 16 * MT);
+        end();
+        write_out<MT, NT>(sums.sum, a, group * 16 * MT);
     }
 }
 

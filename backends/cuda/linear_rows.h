@@ -1,7 +1,8 @@
 /* The products of few tokens, for the kernels of linear_rows.cu and moe_rows.cu: rows of w in
  * registers, the sums of segments in shared memory.
  *
- * J is struct linear_job or what has its k, w, n_tokens, packed and unscale; R names rows of w: its
+ * J is struct linear_job or what has its k, w, n_tokens, and packed and unscale or, as x is read itself, x,
+ * x_stride and x_aligned; R names rows of w: its
  * w_row(rows, r) is the row that is row r of a group. */
 #ifndef BACKENDS_CUDA_LINEAR_ROWS_H
 #define BACKENDS_CUDA_LINEAR_ROWS_H
@@ -72,7 +73,7 @@ template <class E, int MT, int NT, class J>
 DEVICE void step_packed(float (&acc)[MT][NT][4], const struct w_step<MT> &w, const J &a,
                         const struct segment &s, int step)
 {
-    const size_t row_elems = (size_t)a.k.at[a.k.n_slices];
+    const uint32_t row_elems = (uint32_t)a.k.at[a.k.n_slices];
     const uint16_t *p = a.packed + s.at + step * K_STEP + (lane_id() & 3) * 8;
     UNROLL
     for (int c = 0; c < CHUNKS; c++) {
@@ -81,11 +82,64 @@ DEVICE void step_packed(float (&acc)[MT][NT][4], const struct w_step<MT> &w, con
         UNROLL
         for (int j = 0; j < NT; j++) {
             const int32_t token = token_of(a, j, lane_id() >> 2);
-            const uint4 b = ld_128(p + (size_t)token * row_elems + c * K_CHUNK);
+            const uint4 b = ld_128(p + (uint32_t)token * row_elems + c * K_CHUNK);
             UNROLL
             for (int m = 0; m < MT; m++)
                 mma_chunk<E>(acc[m][j], w.v[c][2 * m], w.v[c][2 * m + 1], b);
         }
+    }
+}
+
+/* The lane's columns of a step of x, of token lane / 4: all loads before the first use. */
+template <class J>
+DEVICE void load_x32(float (&v)[CHUNKS][8], const J &a, const struct segment &s, int step)
+{
+    const int t = lane_id() & 3, left = s.n_cols - step * K_STEP;
+    const float *p =
+        a.x + (size_t)token_of(a, 0, lane_id() >> 2) * a.x_stride + s.col + step * K_STEP + t * 8;
+    if (a.x_aligned && left >= K_STEP) {
+        UNROLL
+        for (int c = 0; c < CHUNKS; c++)
+            load_x8(v[c], p + c * K_CHUNK);
+        return;
+    }
+    UNROLL
+    for (int c = 0; c < CHUNKS; c++)
+        load_x8_part(v[c], p + c * K_CHUNK, left - c * K_CHUNK - t * 8);
+}
+
+/* f16 from x itself: the scale of the lane's token in the segment. */
+template <class J> DEVICE float segment_scale(const J &a, const struct segment &s)
+{
+    float m = 0.0f, v[CHUNKS][8];
+    for (int step = 0; step * CHUNKS < s.n_chunks; step++) {
+        load_x32(v, a, s, step);
+        UNROLL
+        for (int c = 0; c < CHUNKS; c++)
+            m = max_finite(v[c], m);
+    }
+    for (int apart = 1; apart < 4; apart *= 2) {
+        const float o = shfl_xor(m, apart);
+        m = o > m ? o : m;
+    }
+    return f16_scale(m);
+}
+
+/* acc += one step, from x itself: tokens 0 .. 7. */
+template <class E, int MT, class J>
+DEVICE void step_x32(float (&acc)[MT][1][4], const struct w_step<MT> &w, const J &a,
+                     const struct segment &s, int step, float scale)
+{
+    float v[CHUNKS][8];
+    load_x32(v, a, s, step);
+    UNROLL
+    for (int c = 0; c < CHUNKS; c++) {
+        if (step * CHUNKS + c >= s.n_chunks)
+            break;
+        const uint4 b = pack_x8<E>(v[c], scale);
+        UNROLL
+        for (int m = 0; m < MT; m++)
+            mma_chunk<E>(acc[m][0], w.v[c][2 * m], w.v[c][2 * m + 1], b);
     }
 }
 
@@ -100,10 +154,10 @@ DEVICE void store_sums(float *part, const float (&acc)[MT][NT][4], const J &a, i
         float f[2] = {1.0f, 1.0f}; /* of tokens 2t and 2t + 1 */
         UNROLL
         for (int i = 0; E::scaled && i < 2; i++)
-            f[i] =
-                X32 ? inverse_pow2(shfl(scale, (2 * t + i) * 4))
-                    : a.unscale[(size_t)token_of(a, j, 2 * t + i) * (size_t)a.k.seg[a.k.n_slices] +
-                                (size_t)seg];
+            f[i] = X32 ? inverse_pow2(shfl(scale, (2 * t + i) * 4))
+                       : a.unscale[(uint32_t)token_of(a, j, 2 * t + i) *
+                                       (uint32_t)a.k.seg[a.k.n_slices] +
+                                   (uint32_t)seg];
         UNROLL
         for (int m = 0; m < MT; m++) {
             const float(&c)[4] = acc[m][j];

@@ -80,18 +80,6 @@ DEVICE void write_tile(const struct tiles_args &a, const struct tile_at &at,
     }
 }
 
-using source = tile_source<struct near_rows, struct near_blocks>;
-
-DEVICE source source_of(const struct linear_job &j, const struct tile_at &at)
-{
-    const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
-    return {
-        (const unsigned char *)j.w + (size_t)at.row0 * row_bytes,
-        (const unsigned char *)j.packed + (size_t)at.token0 * row_bytes,
-        {j.n - 1 - at.row0, (uint32_t)row_bytes},
-        {(j.n_tokens - 1 - at.token0) / FRAGMENT_TOKENS, (uint32_t)(FRAGMENT_TOKENS * row_bytes)}};
-}
-
 /* Grid: as many blocks as run at once; a block takes every gridDim.x-th item, a tile with one group
  * of slices.  Tiles of the same rows of w follow each other, so that w comes from memory once and x
  * stays in L2.  Shared memory: STAGES steps of w and x, filled by cp.async STAGES - 1 steps ahead.
@@ -112,7 +100,7 @@ tiles_kernel(struct tiles_args a)
         const int first = at.group * a.slice_group, n_slices = a.slice_group;
         const int32_t end = k.at[first + n_slices] / K_STEP;
         struct tile_cursor cursor = {k.at[first] / K_CHUNK, -1};
-        const source from = source_of(a.job, at);
+        const plain_source from = plain_source_of(a.job, at.row0, at.token0);
         SYNC_THREADS(); /* the stages of the item before have been read */
         for (int i = 0; i < STAGES - 1; i++)
             load_stage<MT, NT>(smem, from, cursor.chunk / STEP_CHUNKS + i, end);

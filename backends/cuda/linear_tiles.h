@@ -110,6 +110,18 @@ template <class W, class X> struct tile_source {
     X x_rows;
 };
 
+/* Rows and tokens that follow each other, from row0 and token0 on. */
+using plain_source = tile_source<struct near_rows, struct near_blocks>;
+
+template <class J> DEVICE plain_source plain_source_of(const J &j, int32_t row0, int32_t token0)
+{
+    const size_t row_bytes = (size_t)j.k.at[j.k.n_slices] * 2;
+    return {(const unsigned char *)j.w + (size_t)row0 * row_bytes,
+            (const unsigned char *)j.packed + (size_t)token0 * row_bytes,
+            {j.n - 1 - row0, (uint32_t)row_bytes},
+            {(j.n_tokens - 1 - token0) / FRAGMENT_TOKENS, (uint32_t)(FRAGMENT_TOKENS * row_bytes)}};
+}
+
 /* Asks for one step of a tile, when it is before `end`. */
 template <int MT, int NT, class W, class X>
 DEVICE void load_stage(unsigned char *smem, const struct tile_source<W, X> &from, int32_t step,

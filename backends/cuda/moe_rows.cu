@@ -10,6 +10,30 @@ enum {
 using shape = rows_shape<MT, NT>;
 static_assert(shape::n_out == WARPS * 32, "every thread has one output");
 
+/* A tile as a job to linear_rows.h.  packed and unscale are those of all rows, of which the tile's begin at row0: pointers
+ * of its own would be registers. */
+struct rows_job {
+    const struct k_layout &k;
+    const unsigned char *w;
+    int32_t n_tokens, row0;
+    const uint16_t *packed;
+    const float *unscale;
+};
+
+DEVICE struct rows_job rows_job_of(const struct moe_product &p, const struct expert_tile &tile)
+{
+    const struct linear_job &j = p.job;
+    return {j.k,         (const unsigned char *)j.w + (size_t)tile.expert * p.expert_bytes,
+            tile.n_rows, tile.row0,
+            j.packed,    j.unscale};
+}
+
+DEVICE int32_t token_of(const struct rows_job &a, int j, int g)
+{
+    const int32_t token = j * 8 + g;
+    return a.row0 + (token < a.n_tokens ? token : a.n_tokens - 1);
+}
+
 template <bool HIDDEN> DEVICE auto rows_of(const struct moe_product &p, const struct expert_tile &t)
 {
     if constexpr (HIDDEN)
@@ -46,7 +70,8 @@ KERNEL(WARPS * 32, shape::per_sm)
 moe_rows_kernel(struct moe_product p)
 {
     DYN_SMEM(float, smem);
-    constexpr int n_out = shape::n_out, depth = shape::depth;
+    /* f16's factors need registers: half as many steps of w under way, 64 KiB of a multiprocessor */
+    constexpr int n_out = shape::n_out, depth = E::scaled ? SEG_STEPS / 2 : shape::depth;
     const struct k_layout &k = p.job.k;
     pdl_wait();
     const int n = HIDDEN ? p.job.n / 2 : p.job.n, cols = HIDDEN ? GROUP / 2 : GROUP;
@@ -61,7 +86,7 @@ moe_rows_kernel(struct moe_product p)
     struct expert_tile tile = expert_tile_at(p.groups, n_col_groups, item);
     UNROLL
     for (int step = 0; step < depth; step++)
-        load_w(w[step], tile_job_of(p, tile), rows_of<HIDDEN>(p, tile), s, step);
+        load_w(w[step], rows_job_of(p, tile), rows_of<HIDDEN>(p, tile), s, step);
     for (; item < end; item += (int)gridDim.x) {
         const bool more = item + (int)gridDim.x < end;
         const struct expert_tile next_tile =
@@ -77,7 +102,7 @@ moe_rows_kernel(struct moe_product p)
             struct segment next = segment_at(k, last ? warp : (round + 1) * WARPS + warp);
             if (last && !more)
                 next.n_chunks = 0;
-            const struct tile_job job = tile_job_of(p, tile);
+            const struct rows_job job = rows_job_of(p, tile);
             float acc[MT][NT][4] = {};
             UNROLL
             for (int step = 0; step < SEG_STEPS; step++) {
@@ -86,7 +111,7 @@ moe_rows_kernel(struct moe_product p)
                 if (step + depth < SEG_STEPS)
                     load_w(w[step % depth], job, rows_of<HIDDEN>(p, tile), s, step + depth);
                 else
-                    load_w(w[step % depth], tile_job_of(p, ahead), rows_of<HIDDEN>(p, ahead), next,
+                    load_w(w[step % depth], rows_job_of(p, ahead), rows_of<HIDDEN>(p, ahead), next,
                            step + depth - SEG_STEPS);
             }
             if (s.n_chunks > 0)

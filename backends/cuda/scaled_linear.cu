@@ -2,9 +2,9 @@
 #include "backends/cuda/linear_mma.h"
 #include "backends/cuda/scaled_device.h"
 
-enum { WARPS = SCALED_WARPS, EMBED_THREADS = 256 };
+enum { WARPS = SCALED_WARPS, THREADS = WARPS * 32, EMBED_THREADS = 256 };
 
-/* Grid: groups of panels x tiles of NT tokens, those of the same panels next to each other.  A warp
+/* Few tokens.  Grid: groups of panels x tiles of NT tokens, those of the same panels next to each other.  A warp
  * has a panel, a slice and NT tokens, so a block WARPS / n_slices panels.
  * Shared memory: [WARPS][NT][32] f32, of x and then of the slices' sums.  Bytes: w once from memory,
  * from L2 for each further tile of tokens; x [T, K] for each panel from L1 or L2.  Bound by memory
@@ -57,12 +57,174 @@ static enum status launch_nt(struct backend *be, const struct scaled_job *job)
                             WARPS * 32, 0, *job, n_tiles);
 }
 
+/* A tile of TILE_ROWS rows and 16 NT tokens; a thread has EACH rows and NT tokens of it. */
+enum { TILE_ROWS = 64, EACH = 4, W_PITCH = TILE_ROWS + 4 };
+static_assert(TILE_ROWS / EACH * 16 == THREADS, "every thread has its outputs");
+static_assert(THREADS == 4 * TILE_ROWS, "a row has four threads, of eight columns each");
+
+template <int NT> struct many_shape {
+    static const int tokens = 16 * NT, x_pitch = tokens + 4;
+    static const int x_each =
+        tokens / WARPS; /* of x that a thread loads: one of every WARPS tokens */
+};
+
+/* What a thread loads of a chunk: the codes of columns 4 q to 4 q + 3 and 16 more of its row, and x. */
+template <int KIND, int NT> struct tile_part {
+    uint32_t codes[scaled_shape<KIND>::runs];
+    float x[many_shape<NT>::x_each];
+};
+
+/* A block's tile of the output. */
+struct many_tile {
+    int32_t token0, n_tokens;
+    const unsigned char *panel; /* of the thread's row */
+};
+
+template <int KIND, int NT>
+DEVICE void load_part(struct tile_part<KIND, NT> &p, const struct scaled_job &a,
+                      const struct many_tile &tile, int32_t chunk, int32_t begin, int32_t end)
+{
+    constexpr int runs = scaled_shape<KIND>::runs;
+    const int q = (int)threadIdx.x / TILE_ROWS, row = (int)threadIdx.x % SCALED_PANEL;
+    const int32_t col = chunk * SCALED_CHUNK + lane_id();
+    UNROLL
+    for (int i = 0; i < runs; i++)
+        p.codes[i] =
+            *(const uint32_t *)(tile.panel + a.m.at.codes_at +
+                                (((size_t)chunk * runs + i) * SCALED_PANEL + (size_t)row) * 16 +
+                                4 * q);
+    UNROLL
+    for (int i = 0; i < many_shape<NT>::x_each; i++) {
+        const int32_t t = warp_id() + i * WARPS;
+        const bool there = t < tile.n_tokens && col >= begin && col < end;
+        const size_t token = (size_t)(tile.token0 + (there ? t : 0));
+        p.x[i] = there ? a.x[(a.rows ? (size_t)a.rows[token] : token) * a.x_stride + (size_t)col]
+                       : -0.0f;
+    }
+}
+
+/* The chunk's weights and x to shared memory; columns outside [begin, end) as in scaled_chain. */
+template <int KIND, int NT>
+DEVICE void store_tiles(float (&w)[SCALED_CHUNK][W_PITCH],
+                        float (&x)[SCALED_CHUNK][many_shape<NT>::x_pitch],
+                        const struct tile_part<KIND, NT> &p, struct held_scale &held,
+                        const struct scaled_matrix &m, const struct many_tile &tile, int32_t chunk,
+                        int32_t begin, int32_t end, const float *levels)
+{
+    const int q = (int)threadIdx.x / TILE_ROWS, row = (int)threadIdx.x % TILE_ROWS;
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        const int at = i / 4 * 16 + 4 * q + i % 4;
+        const int32_t col = chunk * SCALED_CHUNK + at;
+        const uint32_t word = scaled_shape<KIND>::bytes ? p.codes[i / 4 % scaled_shape<KIND>::runs]
+                                                        : p.codes[0] >> i / 4 * 4 & 0x0f0f0f0fU;
+        int32_t group = 0;
+        if (scaled_shape<KIND>::indexed)
+            group = ((const uint16_t *)(tile.panel + m.at.index_at))[col];
+        hold_scale<KIND>(held, m, tile.panel, col, group, row % SCALED_PANEL);
+        const float v = scaled_value<KIND>(word >> i % 4 * 8 & 255U, held, levels);
+        w[at][row] = col >= begin && col < end ? v : 0.0f;
+    }
+    UNROLL
+    for (int i = 0; i < many_shape<NT>::x_each; i++)
+        x[lane_id()][warp_id() + i * WARPS] = p.x[i];
+}
+
+/* NT neighbours of a column of x in shared memory, at a multiple of NT elements. */
+template <int NT> DEVICE void load_tokens(float (&v)[NT], const float *x)
+{
+    static_assert(NT == 1 || NT == 4, "one load");
+    if constexpr (NT == 1) {
+        v[0] = x[0];
+    } else {
+        const float4 f = ld_f32x4(x);
+        v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
+    }
+}
+
+/* Grid: tiles of rows x tiles of tokens, those of the same rows next to each other; a block goes through all slices.
+ * As scaled_kernel, the same chains: weights are widened once for 16 NT tokens.
+ * Shared memory: a chunk of columns of w and of x, f32; the next chunk is on its way in registers.  Bytes: w once
+ * from memory, from L2 for each further tile of tokens; x for each tile of rows from L2.  Bound by the fp32 units:
+ * two loads from shared memory for EACH x NT products, or by the widening (NT = 1). */
+template <int KIND, int NT>
+KERNEL(THREADS, 2)
+scaled_many_kernel(struct scaled_job a, int32_t n_tiles)
+{
+    constexpr int most = many_shape<NT>::tokens;
+    SHARED(float, w, [SCALED_CHUNK][W_PITCH]);
+    SHARED(float, x, [SCALED_CHUNK][many_shape<NT>::x_pitch]);
+    SHARED(float, levels, [16]);
+    pdl_wait();
+    stage_levels(levels, a.m); /* the first barrier of a chunk follows */
+    const int32_t last = (a.m.n - 1) / SCALED_PANEL, token0 = (int32_t)blockIdx.x % n_tiles * most;
+    const int32_t row0 = (int32_t)blockIdx.x / n_tiles * TILE_ROWS, left = a.n_tokens - token0;
+    const int32_t mine = row0 / SCALED_PANEL + (int32_t)threadIdx.x % TILE_ROWS / SCALED_PANEL;
+    const struct many_tile tile = {token0, left < most ? left : most,
+                                   a.m.w +
+                                       (size_t)(mine < last ? mine : last) * a.m.at.panel_bytes};
+    const int r = (int)threadIdx.x % 16 * EACH, t = (int)threadIdx.x / 16 * NT;
+    float stack[NT][EACH][STACK_LEVELS], total[NT][EACH] = {};
+    for (int slice = 0; slice < a.k.n_slices; slice++) {
+        const int32_t begin = a.k.col[slice], end = a.k.col[slice + 1];
+        const int32_t first = begin / SCALED_CHUNK;
+        const int32_t behind = begin < end ? (end - 1) / SCALED_CHUNK + 1 : first;
+        float acc[NT][EACH] = {};
+        struct held_scale held = {0.0f, 0.0f, -1};
+        struct tile_part<KIND, NT> part;
+        if (first < behind)
+            load_part(part, a, tile, first, begin, end);
+        NO_UNROLL
+        for (int32_t chunk = first; chunk < behind; chunk++) {
+            SYNC_THREADS(); /* the chunk before has been read, levels are written */
+            store_tiles<KIND, NT>(w, x, part, held, a.m, tile, chunk, begin, end, levels);
+            SYNC_THREADS(); /* the chunk is written */
+            if (chunk + 1 < behind)
+                load_part(part, a, tile, chunk + 1, begin, end);
+            UNROLL
+            for (int c = 0; c < SCALED_CHUNK; c++) {
+                const float4 wc = ld_f32x4(&w[c][r]);
+                const float of_w[EACH] = {wc.x, wc.y, wc.z, wc.w};
+                float of_x[NT];
+                load_tokens(of_x, &x[c][t]);
+                UNROLL
+                for (int o = 0; o < NT * EACH; o++)
+                    acc[o / EACH][o % EACH] =
+                        fmaf(of_x[o / EACH], of_w[o % EACH], acc[o / EACH][o % EACH]);
+            }
+        }
+        UNROLL
+        for (int o = 0; o < NT * EACH; o++)
+            total[o / EACH][o % EACH] =
+                tree_push(stack[o / EACH][o % EACH], slice, acc[o / EACH][o % EACH]);
+    }
+    UNROLL
+    for (int o = 0; o < NT * EACH; o++) {
+        const int32_t row = row0 + r + o % EACH, token = t + o / EACH;
+        const float v = total[o / EACH][o % EACH];
+        if (row < a.m.n && token < tile.n_tokens)
+            a.out[(size_t)(token0 + token) * a.out_stride + (size_t)row] =
+                a.bias ? v + a.bias[row] : v;
+    }
+}
+
+template <int KIND, int NT>
+static enum status launch_many(struct backend *be, const struct scaled_job *job)
+{
+    const int32_t n_tiles = blocks_for(job->n_tokens, many_shape<NT>::tokens);
+    return LAUNCH_DEPENDENT(be, (scaled_many_kernel<KIND, NT>),
+                            (unsigned)blocks_for(job->m.n, TILE_ROWS) * (unsigned)n_tiles, THREADS,
+                            0, *job, n_tiles);
+}
+
 template <int KIND>
 static enum status launch_linear(struct backend *be, const struct scaled_job *job)
 {
     if (job->n_tokens == 1)
         return launch_nt<KIND, 1>(be, job);
-    return job->n_tokens <= 4 ? launch_nt<KIND, 4>(be, job) : launch_nt<KIND, 16>(be, job);
+    if (job->n_tokens <= 4)
+        return launch_nt<KIND, 4>(be, job);
+    return job->n_tokens <= 16 ? launch_many<KIND, 1>(be, job) : launch_many<KIND, 4>(be, job);
 }
 
 extern "C" enum status scaled_linear(struct backend *be, const struct scaled_job *job)

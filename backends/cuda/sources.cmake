@@ -22,6 +22,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/all_reduce.cu
   ${INGOT_CUDA_DIR}/oneshot.cu
   ${INGOT_CUDA_DIR}/linear_f32.cu
+  ${INGOT_CUDA_DIR}/linear_heads.cu
   ${INGOT_CUDA_DIR}/linear_pack.cu
   ${INGOT_CUDA_DIR}/linear_rows.cu
   ${INGOT_CUDA_DIR}/linear_tiles.cu

@@ -2,7 +2,9 @@
 kernel (registers, stack, spills) with tests/gpu/registers.txt.
 
     check_kernels.py          as a test
-    check_kernels.py --write  writes registers.txt anew
+    check_kernels.py --write [FILE.cu ...]
+                              writes registers.txt anew, or the kernels of these files in it (one that is no more is
+                              left to be taken out by hand)
 
 A kernel may spill only where the table knows of stack.  The numbers belong to one version of the compiler; with another
 one only spills are looked at.
@@ -54,9 +56,9 @@ def parse(source, text):
     return found
 
 
-def measured():
-    """{kernel: {arch: (registers, stack, spills)}}"""
-    sources = sorted((ROOT / "backends" / "cuda").glob("*.cu"))
+def measured(files=()):
+    """{kernel: {arch: (registers, stack, spills)}} of these files, or of all"""
+    sources = sorted(p for p in (ROOT / "backends" / "cuda").glob("*.cu") if not files or p.name in files)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = [row for rows in pool.map(compile_one, sources) for row in rows]
     names, out = plain_names(sorted({r[0] for r in rows})), {}
@@ -65,9 +67,11 @@ def measured():
     return out
 
 
-def write():
+def write(files):
     lines = [f"registers/stack of each kernel on the architectures below, by nvcc {version()}", " ".join(ARCHS)]
-    for kernel, numbers in sorted(measured().items()):
+    compiler, table = written()
+    assert not files or compiler == version(), f"the table is of nvcc {compiler}: all files"
+    for kernel, numbers in sorted({**(table if files else {}), **measured(files)}.items()):
         lines.append(kernel + "\t" + " ".join("{}/{}".format(*numbers[a]) for a in ARCHS))
     TABLE.write_text("\n".join(lines) + "\n")
 
@@ -95,7 +99,8 @@ def every_architecture_compiles_and_no_kernel_grows():
 
 DECLARED = r"/\*.*?\*/|\b(SHARED|DYN_SMEM)\(.*?\);"
 TOUCHES = r"\[|->|\*\w+ *=|\b(ld|st|load|store|cp_async|atomic)\w*\("
-READ_BEFORE_THE_WAIT = {name: "the matrix, which no step writes" for name in ("rows_kernel", "quant_rows_kernel")}
+READ_BEFORE_THE_WAIT = {name: "the matrix, which no step writes" for name in
+                        ("rows_kernel", "heads_rows_kernel", "quant_rows_kernel")}
 
 
 def kernel_bodies():
@@ -136,4 +141,4 @@ def one_shot_kernels_order_by_their_flags():
 
 
 if __name__ == "__main__":
-    write() if sys.argv[1:] == ["--write"] else tap.main()
+    write(sys.argv[2:]) if sys.argv[1:2] == ["--write"] else tap.main()

@@ -171,6 +171,53 @@ static void check_fixture(struct tap *t, const struct options *o, const char *na
     rank_close(&r);
 }
 
+/* ---- inputs in f16 where they meet e4m3 ---- */
+
+/* sqrt(mean (got - want)^2 / mean want^2) over all logits; NaN where any is. */
+static double mean_distance(const struct golden *g, const float *got, const float *want)
+{
+    double diff = 0, all = 0;
+    for (size_t i = 0; i < (size_t)g->n * (size_t)g->vocab; i++) {
+        double d = (double)got[i] - (double)want[i];
+        diff += d * d;
+        all += (double)want[i] * (double)want[i];
+    }
+    return sqrt(diff / all);
+}
+
+/* The default, against logits of inputs that numpy rounded: within the fixture's limit, and further from those
+ * of inputs as they are (tests/golden/make_mild.py). */
+static void check_halves(struct tap *t, const struct options *o, const char *name)
+{
+    char dir[1024], path[1200];
+    struct golden g = {0};
+    struct rank_engine r = {0};
+    size_t size = 0;
+    float *logits = NULL, *want = NULL;
+    snprintf(dir, sizeof dir, "%s/%s", o->models, name);
+    snprintf(path, sizeof path, "%s/logits-f16.f32", dir);
+    cJSON *root = read_json(dir), *limit = cJSON_GetObjectItem(root, "limit_f16");
+    want = (float *)(void *)read_all(path, &size);
+    if (!limit || !golden_read(&g, dir) || !want ||
+        size != (size_t)g.n * (size_t)g.vocab * sizeof *want) {
+        tap_ok(t, false, "%s in f16: its files are not whole", name);
+    } else if (rank_open(&r, dir, DT_F32, NULL) != ST_OK ||
+               golden_logits(&g, r.e, &logits) != ST_OK) {
+        tap_ok(t, false, "%s in f16: %s", name, status_detail());
+    } else {
+        double off = mean_distance(&g, logits, want), exact = mean_distance(&g, logits, g.logits);
+        tap_ok(t, off <= limit->valuedouble && exact > limit->valuedouble,
+               "%s in f16: mean distance %.2g, at most %.2g; from f32's %.2g", name, off,
+               limit->valuedouble, exact);
+    }
+    cJSON_Delete(root);
+    free(g.ids);
+    free(g.logits);
+    free(logits);
+    free(want);
+    rank_close(&r);
+}
+
 /* ---- inputs rounded as the checkpoint says ---- */
 
 /* The folder of expected.json, and that of the model, which may be one of the others. */
@@ -263,8 +310,9 @@ void check_golden(struct tap *t, const struct options *o)
         {"qwen3moe-v5-bf16", DT_BF16, true},
         /* quantised, with the type of their other tensors; then families with ops of their own.  F32: with
          * --activations f32, because these e4m3 models take roundings far: the f32 order's are 3e-5 of their
-         * logits, 20 times those of llama-gqa, and f16's would be 8192 times as large. */
+         * logits, 20 times those of llama-gqa, and f16's would be 8192 times as large.  check_halves has f16's. */
         {"llama-fp8-block", DT_F32, true},
+        {"llama-fp8-mild", DT_F32, false},
         {"llama-fp8-channel", DT_F32, false},
         {"llama-fp8-tensor", DT_F32, false},
         {"llama-gptq-order", DT_F16, true},
@@ -333,6 +381,7 @@ void check_golden(struct tap *t, const struct options *o)
     for (size_t i = 0; i < ARRAY_LEN(inputs); i++)
         if (inputs[i].few || !o->few)
             check_inputs(t, o, inputs[i].name);
+    check_halves(t, o, "llama-fp8-mild");
 }
 
 /* ---- stories260K ---- */

@@ -92,9 +92,12 @@ def linear(form, n, k, tokens):
         return scaled_mma(number, n, k, tokens, w)
     if family == "scaled":
         kind, panels = number, ceil(n, 32)
-        tile = 1 if tokens == 1 else 4 if tokens <= 4 else 16
-        tiles = ceil(tokens, tile)
-        return [Launch(f"scaled_kernel<{kind}, {tile}>", panels * tiles, w + io, (("FFMA*", "", k * tile),), per_block=8)]
+        if tokens > 4:
+            nt = 1 if tokens <= 16 else 4
+            return [Launch(f"scaled_many_kernel<{kind}, {nt}>", ceil(n, 64) * ceil(tokens, 16 * nt) * 8, w + io,
+                           (("FFMA", "", 4 * nt * k),), per_sm=2)]
+        tile = 1 if tokens == 1 else 4
+        return [Launch(f"scaled_kernel<{kind}, {tile}>", panels, w + io, (("FFMA*", "", k * tile),), per_block=8)]
     bits, groups, panels = number, k // 32, ceil(n, 32)
     pack = Launch("quant_pack_kernel", tokens * groups, tokens * groups * (128 + 48))
     if tokens <= 32:
@@ -141,6 +144,17 @@ def float_linear(t, n, k, tokens):
     blocks = large if mt == 4 else ceil(n, 64) * ceil(tokens, 64)
     return [pack, Launch(f"tiles_kernel<{elem}, {mt}, {mt}>", blocks * 8, w + io, (("HMMA", "", mt * mt * k / 16),),
                          mma=blocks * k / 64 * MMA_STEP[mt])]
+
+
+def heads_linear(t, heads, n, k, tokens):
+    """Products of a stack of matrices [n, k]."""
+    elem, w, io = f"elem_{t}", 2 * heads * n * k, 4 * tokens * heads * (n + k)
+    if tokens <= 8:
+        return [Launch(f"heads_rows_kernel<{elem}>", heads * ceil(n, 16), w + io, (("HMMA", "", k / 16),), per_sm=2)]
+    blocks = heads * ceil(n, 64) * ceil(tokens, 64)
+    return [Launch(f"fragments_kernel<{elem}>", heads * ceil(tokens, 16) * 8 * ceil(k, 256), 6 * tokens * heads * k),
+            Launch(f"heads_tiles_kernel<{elem}>", blocks * 8, w + io, (("HMMA", "", 4 * k / 16),),
+                   mma=blocks * k / 64 * MMA_STEP[2])]
 
 
 def experts(t, E, top, D, F, tokens):
@@ -268,7 +282,7 @@ def bench_rows():
         out.append(Row(f"latent attention {seqs} x {keys}", latent_attention(n_q, d, r, seqs, keys),
                        2 * seqs * d * keys + 4 * seqs * n_q * (d + r), 2 * seqs * n_q * keys * (d + r)))
     for tokens in (1, 64):
-        out.append(Row(f"heads linear {tokens}", n_q * float_linear("bf16", r, 128, tokens),
+        out.append(Row(f"heads linear {tokens}", heads_linear("bf16", n_q, r, 128, tokens),
                        2 * n_q * r * 128 + 4 * tokens * n_q * (r + 128), 2 * tokens * n_q * r * 128))
     n_q, n_kv, d = 64, 8, 64
     for window in (0, 128):
@@ -356,13 +370,15 @@ def other_rows():
         for tokens in (1, 16, 32, 64, 2048):
             n = 28672
             out += [one(f"linear {t} {tokens}: {i.kernel}", i) for i in float_linear(t, n, D, tokens)]
+    for tokens in (1, 64):
+        out += [one(f"heads linear f16 {tokens}: {i.kernel}", i) for i in heads_linear("f16", 16, 512, 128, tokens)]
     for bits in (2, 3, 5):
         for tokens in (1, 8, 32, 512):
             out.append(one(f"linear of {bits} bits {tokens}", linear(("quant", bits, bits + 0.5), F, D, tokens)[1]))
     for t in ("q8_0", "q4_k", "q6_k"):
         out.append(one(f"linear {t} 32", linear(FORMS[t], F, D, 32)[1]))
     for kind, bits in ((1, 8.25), (2, 8.5), (3, 4.5), (4, 4.5), (5, 4.5)):
-        for tokens in (1, 4, 512):
+        for tokens in (1, 4, 16, 512):
             out.append(one(f"linear of kind {kind} {tokens}", linear(("scaled", kind, bits), F, D, tokens)[0]))
         out.append(one(f"experts of kind {kind}", Launch(f"scaled_experts_kernel<{kind}>", 32 * ceil(2 * 2880, 32),
                                                          32 * 5760 * 2880 * bits / 8, (("FFMA*", "", 2880 * 16),), per_sm=2)))
@@ -418,7 +434,7 @@ SOURCES = (("attention_plain", "attention_plain.cu"), ("attention_merge<64", "at
            ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),
            ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"), ("moe_bias", "moe_route.cu"),
            ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
-           ("tiles_kernel", "linear_tiles.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
+           ("tiles_kernel", "linear_tiles.cu"), ("heads_", "linear_heads.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
            ("topk", "logits.cu"), ("mask", "logits.cu"), ("edit", "logits.cu"), ("sample", "logits.cu"), ("take", "logits.cu"),
            ("qkv", "qkv.cu"), ("latent", "qkv.cu"), ("input_peaks", "inputs.cu"), ("round_input", "inputs.cu"),
            ("reduce_tree", "all_reduce.cu"),

@@ -118,7 +118,10 @@ static void run_rows(struct delta_run *r, const struct op_case *c, int32_t first
                           .pos = env_packed(&e, n, 1, DT_I32, pos),
                           .q_start = env_packed(&e, n_seqs + 1, 1, DT_I32, start),
                           .state = env_packed(&e, n_seqs, 1, DT_I32, slot)};
-    struct view vx = env_view(&e, n, C, DT_F32, x), vba = env_view(&e, n, 2 * c->n_q, DT_F32, ba),
+    struct view vx = c->d % 16 == 0
+                         ? env_packed(&e, n, C, DT_F32, x) /* aligned, as a model has it */
+                         : env_view(&e, n, C, DT_F32, x);
+    struct view vba = env_view(&e, n, 2 * c->n_q, DT_F32, ba),
                 vo = env_view(&e, n, O, DT_F32, NULL);
     ENV_RUN(&e, e.ops->delta_conv(e.be, &r->dl, &st, vx, r->state));
     env_read(&e, conv, vx);

@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 
 LINEAR, ATTENTION, TOPK, RANKS = "linear", "attention", "topk", "ranks"
+STRICT, CODES = "linear rows 150 k 520 n 140 bf16", "linear rows 150 k 520 n 140 e4m3"
+STAGE = r"(mul\.lo\.s32 \t?(?:%r\d+), %r\d+, 3;\s+)(sub\.s32 \t?(%r\d+), %r\d+, %r\d+;)"  # of three: step mod 3
 
 # name, kernels, what is found, what replaces it, which place, ops that run
 MISTAKES = [
@@ -26,7 +28,7 @@ MISTAKES = [
     ("mma: sums in the wrong registers", "attention_prefill", r"(mma\.\S+) \{(%f\d+), (%f\d+)", r"\1 {\3, \2", 0, ATTENTION),
     ("mma: f16 in place of bf16", "rows_kernelI9elem_bf16", r"f32\.bf16\.bf16\.f32", "f32.f16.f16.f32", 0, LINEAR),
     ("ldmatrix without .trans", "attention", r"\.trans\.shared", ".shared", 0, ATTENTION),
-    ("ldmatrix with .trans", "tiles_kernel", r"x4\.shared", "x4.trans.shared", 0, LINEAR),
+    ("ldmatrix with .trans", "attention", r"x4\.shared", "x4.trans.shared", 0, ATTENTION),
     ("ldmatrix: two matrices exchanged", "attention", r"(ldmatrix\S+ \{)(%r\d+), (%r\d+)", r"\1\3, \2", 0, ATTENTION),
     ("cp.async of 8 bytes less", "tiles_kernel", r"(cp\.async\.cg\S+ \[%\w+\], \[%\w+\], 16), %r\d+", r"\1, 8", 0, LINEAR),
     ("cp.async: no zeros beyond the end", "attention", r"(cp\.async\.cg\S+ \[%\w+\], \[%\w+\], 16), %r\d+", r"\1, 16", "all", ATTENTION),
@@ -52,12 +54,12 @@ MISTAKES = [
     ("no barrier before the flag", "oneshot_reduce", r"bar\.sync \t?0;", "", 0, RANKS),
     ("no barrier after the flag", "oneshot_reduce", r"bar\.sync \t?0;", "", 1, RANKS),
     ("no barrier before the next epoch", "oneshot_reduce", r"bar\.sync \t?0;", "", -1, RANKS),
-    ("the wrong one of two buffers", "oneshot_reduce", r"(and\.b32 \t?%r\d+, %r\d+), 1;", r"\1, 0;", 0, RANKS),
+    ("the wrong one of two buffers", "oneshot_reduce", r"(and\.b32\s+%r\d+, %r\d+), 1;", r"\1, 0;", 0, RANKS),
     ("atomic addition as a load and a store", "moe_group", r"atom\.shared\.add\.u32 \t?(%r\d+), (\[[^\]]+\]), (%?\w+);",
      r"ld.shared.u32 \1, \2; st.shared.u32 \2, \1;", 0, "moe_ffn"),
     ("vector load beside its alignment", "rows_kernel", r"(ld\.global\.L1::no_allocate\.v4\.u32 \{[^}]*\}, \[%rd\d+)\]", r"\1+8]", 0, LINEAR),
     ("vector load beyond the end", "rows_kernel", r"(ld\.global\.L1::no_allocate\.v4\.u32 \{[^}]*\}, \[%rd\d+)\]", r"\1+1048576]", 0, LINEAR),
-    ("vector store of a row further", "tiles_kernel", r"(st\.shared\.v4\.\w+ \t?\[%r\d+)\]", r"\1+16]", 0, LINEAR),
+    ("vector store of a row further", "rows_kernelI", r"(st\.shared\.v4\.\w+ \t?\[%r\d+)\]", r"\1+16]", 0, LINEAR),
     ("one element further", "embed", r"(ld\.global\.\w+ \t?%\w+, \[%rd\d+)\]", r"\1+4]", -1, "embed"),
     ("one tile less", "tiles_kernel", r"setp\.lt\.s32 \t?(%p\d+), (%r\d+), (%r\d+);", r"add.s32 \2, \2, 1; setp.lt.s32 \1, \2, \3;", -1, LINEAR),
     ("parts of a row overlap", "scale_kernel", r"(shl\.b32 \t?%r\d+, %r\d+), 10;", r"\1, 9;", 0, "scale"),
@@ -69,7 +71,21 @@ MISTAKES = [
     ("no barrier before groups are merged", "attention_merge", r"bar\.sync \t?0;", "", 1, ATTENTION),
     ("no barrier before scores become weights", "latent_decode", r"bar\.sync \t?0;", "", 3, "attention latent"),
     ("no barrier before weights meet values", "latent_decode", r"bar\.sync \t?0;", "", 4, "attention latent"),
+    ("latents: no wait for a split's keys", "latent_decode", r"cp\.async\.wait_group 0;", "", "all", "attention latent"),
+    ("latents: two fragments of a key exchanged", "latent_decode", r"(x4\.shared\.b16 \{)(%r\d+), (%r\d+)", r"\1\3, \2", 1, "attention latent"),
+    ("latents: fragments of the values of other keys", "latent_decode", r"(x4\.trans\.shared\.b16 \{)(%r\d+), (%r\d+)", r"\1\3, \2", 0, "attention latent"),
+    ("latents: values without .trans", "latent_decode", r"x4\.trans\.shared", "x4.shared", -1, "attention latent"),
     ("no barrier before a batch of tokens is read", "delta_rule_kernelILi128", r"bar\.sync \t?0;", "", 0, "delta"),
+    ("no wait for a batch of tokens", "delta_rule_kernelILi128", r"cp\.async\.wait_group 0;", "", "all", "delta"),
+    ("the other batch of two", "delta_rule_kernelILi128", r"(and\.b32\s+%r\d+, %r\d+), 1;", r"\1, 0;", -1, "delta"),
+    ("a chain of another column's lane", "delta_rule_kernelILi128", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+), %r\d+", r"\1, 4", 0, "delta"),
+    ("strict tiles: no barrier before a step is read", "12tiles_kernel", r"bar\.sync \t?0;", "", 1, STRICT),
+    ("strict tiles: x of the chunk's other product", "12tiles_kernel", r"(ld\.shared\.v4\.u32 \t?\{[^}]*\}, \[%r\d+)\+(8192|16384)\]", lambda m: f"{m[1]}+{int(m[2]) + 512}]", 0, STRICT),
+    ("strict tiles: another stage", "12tiles_kernel", STAGE, r"\1\2\n\tsub.s32 \3, 2, \3;", -1, STRICT),
+    ("codes in tiles: no barrier before a step is read", "scaled_tiles_kernelILi1", r"bar\.sync \t?0;", "", 1, CODES),
+    ("codes in tiles: the registers of x exchanged", "scaled_tiles_kernelILi1", r"(mma\.\S+ \{[^}]*\}, \{[^}]*\}, \{)(%r\d+), (%r\d+)", r"\1\3, \2", 0, CODES),
+    ("codes in tiles: the scale of another row", "scaled_tiles_kernelILi1", r"(ld\.shared\.f32 \t?%f\d+, \[%r\d+)\+32\]", r"\1+36]", 0, CODES),
+    ("codes in tiles: another stage", "scaled_tiles_kernelILi1", STAGE, r"\1\2\n\tsub.s32 \3, 2, \3;", -1, CODES),
     ("no wait for the rows that are rounded", "round_input", r"griddepcontrol\.wait;", "", "all", "chain"),
     ("no barrier in the peak of a row", "round_input_kernelILb1", r"bar\.sync \t?0;", "", 1, "round_input"),
     ("shfl over half of a warp, a group's peak", "round_input_kernelILb0", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+, %r\d+, %r\d+), %r\d+", r"\1, 65535", 0, "round_input"),

@@ -74,12 +74,23 @@ static bool has_f32_scales(const struct loader *ld)
     return false;
 }
 
-/* In what the inputs of quantised matrices are. */
-static const char *inputs_in(const struct model_config *mc, bool floats)
+/* In what the inputs of quantised matrices are, on each backend. */
+enum meets {
+    MEETS_F32,    /* on all */
+    MEETS_BYTES,  /* quantised weights */
+    MEETS_SORTED, /* the same of sorted columns, which GPUs do not have */
+    MEETS_HALVES, /* of matrix units: scaled_has_mma of backends/cuda/scaled_layout.h */
+};
+
+static const char *inputs_in(const struct model_config *mc, enum meets meets)
 {
+    static const char *const text[] = {[MEETS_F32] = "f32",
+                                       [MEETS_BYTES] = "8 bits (Metal: f32)",
+                                       [MEETS_SORTED] = "8 bits (CUDA, Metal: f32)",
+                                       [MEETS_HALVES] = "f32 (CUDA: f16)"};
     if (mc->inputs != INPUTS_FLOAT)
         return mc->inputs == INPUTS_INT8 ? "int8" : "e4m3";
-    return floats || mc->exact_inputs ? "f32" : "8 bits";
+    return text[mc->exact_inputs ? MEETS_F32 : meets];
 }
 
 static void say_integers(const struct loader *ld, char *out)
@@ -91,14 +102,15 @@ static void say_integers(const struct loader *ld, char *out)
                                           [INTS_SCB] = "bitsandbytes"};
     const struct model_config *mc = loader_config(ld);
     char groups[60] = "a scale for each row";
-    bool floats = !mc->int_sorted && (mc->int_order || mc->int_group % 32 || has_f32_scales(ld));
+    bool floats = mc->int_order || mc->int_group % 32 || has_f32_scales(ld);
+    enum meets meets = mc->int_sorted ? MEETS_SORTED : floats ? MEETS_F32 : MEETS_BYTES;
     if (mc->int_group)
         snprintf(groups, sizeof groups, "groups of %d columns%s", mc->int_group,
                  mc->int_sorted  ? " in any order, sorted"
                  : mc->int_order ? " in any order"
                                  : "");
     snprintf(out, SCHEME_SIZE, "%s: %d bits, %s%s; activations in %s", methods[mc->ints],
-             mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", inputs_in(mc, floats));
+             mc->int_bits, groups, mc->int_zeros ? ", zero points" : "", inputs_in(mc, meets));
 }
 
 /* bitsandbytes' blocks are seen from a matrix: scales beside bytes of two weights each. */
@@ -122,35 +134,38 @@ static void say_bnb(const struct loader *ld, char *out)
              nested ? ", themselves in 8 bits" : "");
 }
 
-static void say_fp4(const struct loader *ld, char *out)
+static void say_fp4(const struct loader *ld, enum meets halves, char *out)
 {
-    enum fp4_storage s = loader_config(ld)->fp4;
+    const struct model_config *mc = loader_config(ld);
+    enum fp4_storage s = mc->fp4;
     if (s == FP4_BNB)
         say_bnb(ld, out);
     else
         snprintf(out, SCHEME_SIZE, "%s: %s weights; activations in %s",
                  s == FP4_MODELOPT ? "modelopt" : "compressed-tensors",
                  s == FP4_MX ? "mxfp4, a scale for 32" : "nvfp4, a scale for 16",
-                 s == FP4_MX ? "8 bits" : "f32");
+                 inputs_in(mc, s == FP4_MX ? MEETS_BYTES : halves));
 }
 
-void weights_scheme(const struct loader *ld, char out[SCHEME_SIZE])
+void weights_scheme(const struct loader *ld, bool f32, char out[SCHEME_SIZE])
 {
     const struct model_config *mc = loader_config(ld);
+    enum meets halves = f32 ? MEETS_F32 : MEETS_HALVES;
     out[0] = 0;
     if (mc->ints != INTS_NONE)
         say_integers(ld, out);
     else if (mc->fp4 != FP4_NONE)
-        say_fp4(ld, out);
+        say_fp4(ld, halves, out);
     else if (mc->fp8 && mc->fp8_rows)
         snprintf(out, SCHEME_SIZE,
                  "fp8: e4m3 with a scale for each block of %d x %d; activations in %s",
-                 mc->fp8_rows, mc->fp8_cols, inputs_in(mc, true));
+                 mc->fp8_rows, mc->fp8_cols, inputs_in(mc, halves));
     else if (mc->fp8)
         snprintf(out, SCHEME_SIZE,
                  "fp8: e4m3 with a scale for each row or matrix; activations in %s",
-                 inputs_in(mc, true));
+                 inputs_in(mc, halves));
     else if (mc->mxfp4)
         snprintf(out, SCHEME_SIZE,
-                 "mxfp4: experts in 4 bits, a scale for 32 columns; activations in 8 bits");
+                 "mxfp4: experts in 4 bits, a scale for 32 columns; activations in %s",
+                 inputs_in(mc, MEETS_BYTES));
 }

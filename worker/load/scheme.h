@@ -6,9 +6,9 @@
 
 enum { SCHEME_SIZE = 200 };
 
-/* "gptq: 4 bits, groups of 128 columns, zero points; activations in 8 bits"; "" where matrices are
- * floats or a GGUF file's blocks. */
-void weights_scheme(const struct loader *ld, char out[SCHEME_SIZE]);
+/* "gptq: 4 bits, groups of 128 columns, zero points; activations in 8 bits (Metal: f32)": those of each backend,
+ * in brackets where one differs; "" where matrices are floats or a GGUF file's blocks.  f32: with --activations f32. */
+void weights_scheme(const struct loader *ld, bool f32, char out[SCHEME_SIZE]);
 
 /* The weights that the elements of a stored tensor are: a word of packed integers is several, a scale
  * is none. */
