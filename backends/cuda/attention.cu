@@ -276,9 +276,8 @@ DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state
     }
     each_element<DV>(a, w, [&](int r, int c, int n, int i) {
         int row = w.row0 + r;
-        a.out[(size_t)(a.q_start[w.seq] + row / n_h) * (size_t)a.out_stride +
-              (size_t)(h0 + row % n_h) * (size_t)a.d + (size_t)c] =
-            finish(s.o[n][i] * factor[i / 2], l[i / 2]);
+        put_out(a, a.q_start[w.seq] + row / n_h, (h0 + row % n_h) * a.d + c,
+                finish(s.o[n][i] * factor[i / 2], l[i / 2]));
     });
 }
 
@@ -420,12 +419,16 @@ static enum status run_type(struct backend *be, const attn_args &a, const struct
                : run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
 }
 
-static attn_args args_of(const struct attn_layer *al, const struct step_dev *st, struct view q,
-                         struct kv_layer kv, struct view out)
+static attn_args args_of(const struct backend *be, const struct attn_layer *al,
+                         const struct step_dev *st, struct view q, struct kv_layer kv,
+                         struct view out)
 {
     attn_args a = {};
     a.q = view_f32(q);
-    a.out = view_f32(out);
+    if (out.reader)
+        a.operand = operand_of(be, out);
+    else
+        a.out = view_f32(out);
     a.q_stride = q.stride;
     a.out_stride = out.stride;
     a.k = view_ptr(kv.k);
@@ -463,12 +466,13 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
                            struct view out)
 {
     assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype);
+    assert(!out.reader || (!al->d_value && operand_by_element(out.reader)));
     assert(attn_d_value(al) <= HEAD_MAX && (!al->chunk || (!al->window && !al->full)));
     if (st->n_tokens == 0 || al->n_q == 0)
         return ST_OK;
     /* every key head is read: the kernels divide by its query heads */
     assert(al->q_offset < al->q_per_kv && (al->n_kv - 1) * al->q_per_kv < al->n_q + al->q_offset);
-    attn_args a = args_of(al, st, q, kv, out);
+    attn_args a = args_of(be, al, st, q, kv, out);
     const bool many = !al->d_value && a.q_per_kv > ROWS;
     if (a.kv_type == DT_F32 || a.full || a.rel_bias || many)
         return attention_plain_run(be, a, st->n_tokens);
