@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "backends/cuda/linear_kernels.h"
-#include "backends/cuda/linear_lt.h"
 
 enum { TOKENS = 16 }; /* of a block of fragments */
 

@@ -1,7 +1,7 @@
 /* Ops over rows whose output is an operand: the values of rows.cu's kernels, written as the next product reads
  * them.  A warp has a segment, a lane 8 of its columns. */
+#include "backends/cuda/norm_rows.h"
 #include "backends/cuda/operand_device.h"
-#include "backends/cuda/rows.h"
 #include "backends/gpu/activated.h"
 
 enum { THREADS = 256 };

@@ -1,8 +1,8 @@
 /* Ops over rows.  All are bound by memory: the comments give a row's bytes, read + written.  Rows
  * are on grid.x (grid.y ends at 65,535).  Threads handle elements in fours, one 16-byte access each
  * where both rows are aligned; whether they are changes no bit. */
+#include "backends/cuda/norm_rows.h"
 #include "backends/cuda/operand.h"
-#include "backends/cuda/rows.h"
 #include "backends/gpu/activated.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* What kernels over rows share: accesses of four elements, a norm's sums.  A block has row blockIdx.x. */
-#ifndef BACKENDS_CUDA_ROWS_H
-#define BACKENDS_CUDA_ROWS_H
+#ifndef BACKENDS_CUDA_NORM_ROWS_H
+#define BACKENDS_CUDA_NORM_ROWS_H
 
 #include "backends/cuda/gpu.h"
 
