@@ -119,7 +119,8 @@ static inline struct view view_rows(struct view v, int32_t first, int32_t n)
     return v;
 }
 
-/* The op that writes an operand: add_rms_norm, act_mul and linear_act_mul, attention without d_value. */
+/* The op that writes an operand: add_rms_norm; act_mul and linear_act_mul; attention without d_value, whose d_head is a
+ * multiple of 8. */
 enum operand_source { OPERAND_NORM, OPERAND_ACT_MUL, OPERAND_ATTENTION };
 
 /* Ops, and flags of ops, that a backend may lack; a model that needs one of them is refused. */

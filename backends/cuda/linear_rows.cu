@@ -221,7 +221,7 @@ enum status linear_hidden_rows(struct backend *be, const struct linear_job *job,
 {
     if (job->n_tokens <= ROWS_MAX_X32)
         return launch_hidden<1, 1>(be, job, act, *to);
-    return job->n_tokens <= ROWS_MAX / 2 ? launch_hidden<2, 2>(be, job, act, *to)
+    return job->n_tokens <= ROWS_MAX / 2 ? launch_hidden<1, 2>(be, job, act, *to)
                                          : launch_hidden<2, 4>(be, job, act, *to);
 }
 

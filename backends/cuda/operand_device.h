@@ -16,6 +16,13 @@ DEVICE size_t operand_at(const struct operand &o, int64_t token, int32_t e)
            (size_t)((g * 4 + t) * 8 + pair % 2 * 4 + hi * 2 + e % 2);
 }
 
+/* From there to element e + 8 n of the same token, in elements. */
+DEVICE int32_t operand_further(const struct operand &o, int32_t e, int n)
+{
+    const int t = e / 8 % 4, chunk = o.fragments ? FRAGMENT_BYTES / 2 : K_CHUNK;
+    return (t + n) / 4 * chunk + (t + n) % 4 * 8 - t * 8;
+}
+
 /* One element, of a bf16 operand. */
 DEVICE void put_bf16(const struct operand &o, int64_t token, int32_t e, float v)
 {

@@ -151,7 +151,7 @@ def float_linear(t, n, k, tokens, operand=False):
 
 def hidden_rows(n, k, tokens):
     """The activation behind gate and up, n columns, in one kernel."""
-    mt, nt = (1, 1) if tokens <= 8 else (2, 2 if tokens <= 16 else 4)
+    mt, nt = (1, 1 if tokens <= 8 else 2) if tokens <= 16 else (2, 4)
     return Launch(f"hidden_rows_kernel<elem_bf16, {mt}, {nt}>", ceil(n, 8 * mt) * 8, 4 * n * k + 2 * tokens * (n + k),
                   (("HMMA", "", mt * nt * k / 16 / 8),), per_sm=1 if nt == 4 else 2)
 

@@ -264,6 +264,12 @@ static enum status mamba(struct decoder *m, const struct layer *l, const struct 
     return product(m, l, W_DELTA_OUT, s->delta_out, to);
 }
 
+static struct view attention_output(const struct decoder *m, const struct layer *l,
+                                    enum weight_id id, struct view att)
+{
+    return l->attn.d_head % 8 ? att : input_of(m, l, id, OPERAND_ATTENTION, att);
+}
+
 /* The matrix of queries and what is beside them. */
 static enum weight_id global_qkv(const struct attn_layer *al)
 {
@@ -284,7 +290,7 @@ static enum status global_attention(struct decoder *m, const struct layer *l,
     const struct attn_layer *al = &l->attn;
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(al));
     struct view q = with_cols(s->q, al->n_q * al->d_head), att = with_cols(s->att, q.cols);
-    att = input_of(m, l, W_GLOBAL_O, OPERAND_ATTENTION, att);
+    att = attention_output(m, l, W_GLOBAL_O, att);
     TRY(product(m, l, global_qkv(al), in, qkv));
     TRY(op->qkv_to_cache(m->be, al, st, qkv, l->kv, q));
     TRY(op->attention(m->be, al, st, q, l->kv, att));
@@ -314,7 +320,7 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(&l->attn)); /* [T, (n_q + 2 n_kv) d] */
     struct view att = s->att;                                     /* [T, n_q d] */
     if (!l->w[W_Q_GATE])
-        att = input_of(m, l, W_O, OPERAND_ATTENTION, att);
+        att = attention_output(m, l, W_O, att);
     TRY(product(m, l, layer_qkv(&l->attn), in, qkv));
     TRY(scale_qkv(m, s));
     if (m->mc.arch->wide_qk_norm)
