@@ -85,7 +85,7 @@ static struct view normed(struct op_env *e, const struct operand_pair *p, const 
     return h;
 }
 
-/* out [T, N_OUT] */
+/* out [T, N_OUT].  Memory is taken first, so that no copy is between the kernels. */
 static void run_norm(struct op_env *e, const struct operand_pair *p, bool operand, float *out)
 {
     struct weight *w = env_matrix(e, p->dtype, 144, N_OUT, p->k, p->n_slices, NULL);
@@ -99,20 +99,20 @@ static void run_act(struct op_env *e, const struct operand_pair *p, bool operand
 {
     float *bias = in_rows(145, 0, 1, 2 * p->k);
     struct weight *w = env_matrix(e, p->dtype, 146, 2 * p->k, K_IN, 1, bias), *down = NULL;
-    struct view h = normed(e, p, w, K_IN, operand), to,
-                mid = env_view(e, p->rows, 2 * p->k, DT_F32, NULL),
-                ffn = env_packed(e, p->rows, p->k, DT_F32, NULL);
+    struct view mid = env_view(e, p->rows, 2 * p->k, DT_F32, NULL),
+                ffn = env_packed(e, p->rows, p->k, DT_F32, NULL), to = ffn, h;
     if (p->down != DT_F32) {
         down = env_matrix(e, p->down, 147, N_OUT, p->k, p->n_slices, NULL);
         ffn = operand ? env_operand(e, ffn, down, OPERAND_ACT_MUL) : ffn;
+        to = env_view(e, p->rows, N_OUT, DT_F32, NULL);
     }
+    h = normed(e, p, w, K_IN, operand); /* the kernels follow each other from here on */
     if (operand) {
         ENV_RUN(e, e->ops->linear_act_mul(e->be, p->act, w, h, mid, ffn));
     } else {
         ENV_RUN(e, e->ops->linear(e->be, w, h, mid));
         ENV_RUN(e, e->ops->act_mul(e->be, p->act, mid, ffn));
     }
-    to = down ? env_view(e, p->rows, N_OUT, DT_F32, NULL) : ffn;
     if (down)
         ENV_RUN(e, e->ops->linear(e->be, down, ffn, to));
     env_read(e, out, to);
