@@ -17,6 +17,7 @@
 #ifndef BACKENDS_BACKEND_H
 #define BACKENDS_BACKEND_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -97,11 +98,14 @@ struct view {
     size_t off;                 /* bytes */
     int32_t rows, cols, stride; /* stride in elements between rows, >= cols */
     enum dtype dtype;
+    /* NULL: the window has elements; else, in their bytes, that matrix's operand (reads_operand) */
+    const struct weight *reader;
 };
 
 /* Columns, rows [first, first + n) of v. */
 static inline struct view view_columns(struct view v, int32_t first, int32_t n)
 {
+    assert(!v.reader);
     v.off += (size_t)first * dtype_size(v.dtype);
     v.cols = n;
     return v;
@@ -109,10 +113,15 @@ static inline struct view view_columns(struct view v, int32_t first, int32_t n)
 
 static inline struct view view_rows(struct view v, int32_t first, int32_t n)
 {
+    assert(!v.reader);
     v.off += (size_t)first * (size_t)v.stride * dtype_size(v.dtype);
     v.rows = n;
     return v;
 }
+
+/* The op that writes an operand: add_rms_norm; act_mul and linear_act_mul; attention without d_value, whose d_head is a
+ * multiple of 8. */
+enum operand_source { OPERAND_NORM, OPERAND_ACT_MUL, OPERAND_ATTENTION };
 
 /* Ops, and flags of ops, that a backend may lack; a model that needs one of them is refused. */
 enum backend_feature {
@@ -408,6 +417,16 @@ struct backend_ops {
     /* out[t,n] = sum_k x[t,k] * w[n,k] (+ bias[n]).  x [T,K] f32, out [T,N] f32. */
     enum status (*linear)(struct backend *be, const struct weight *w, struct view x,
                           struct view out);
+    /* Operands: activations in the form in which linear reads them.  May `out` of such an op be a view [T, K] with
+     * reader w [N, K], stride K, 16-byte aligned?  linear takes that view as x for w, or for matrices with the same
+     * elements' type, columns and slices, and gives the bits that it gives for elements.  No other op reads it; its
+     * rows and columns are not taken apart.  NULL: never. */
+    bool (*reads_operand)(const struct backend *be, const struct weight *w,
+                          enum operand_source from);
+    /* out = act_mul of mid = linear of x with w [2F, K]; mid [T, 2F] is overwritten, or not.  The bits are those of
+     * the two ops.  NULL: there are only these. */
+    enum status (*linear_act_mul)(struct backend *be, enum act act, const struct weight *w,
+                                  struct view x, struct view mid, struct view out);
     /* resid += x + x_bias (x.buf NULL: nothing is added; x_bias may be NULL);
      * out = resid * rsqrt(mean(resid^2) + eps) * w.  resid, x, out [T,D] f32; w, x_bias [D]. */
     enum status (*add_rms_norm)(struct backend *be, struct view resid, struct view x,

@@ -263,6 +263,27 @@ template <int DV, class Fn> DEVICE void each_element(const attn_args &a, const b
     }
 }
 
+/* The rows as elements of the operand, in pairs; heads begin at multiples of 8 of them. */
+template <int DV>
+DEVICE void store_operand(const attn_args &a, const block_work &w, const rows_state<DV> &s, int h0,
+                          int n_h, const float (&factor)[2], const float (&l)[2])
+{
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        const int r = warp_id() * ROWS + lane_id() / 4 + 8 * i, row = w.row0 + r;
+        const int32_t first = (h0 + row % n_h) * a.d + w.dv0 + lane_id() % 4 * 2;
+        uint16_t *to = a.operand.packed + operand_at(a.operand, a.q_start[w.seq] + row / n_h,
+                                                     r < w.n_rows ? first : 0);
+        UNROLL for (int n = 0; n < DV / 8; n++)
+        {
+            if (r < w.n_rows && w.dv0 + 8 * n < a.d)
+                *(uint32_t *)(void *)(to + operand_further(a.operand, first, n)) =
+                    pack_bf16(finish(s.o[n][2 * i] * factor[i], l[i]),
+                              finish(s.o[n][2 * i + 1] * factor[i], l[i]));
+        }
+    }
+}
+
 template <int DV>
 DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state<DV> &s)
 {
@@ -273,6 +294,10 @@ DEVICE void store_rows(const attn_args &a, const block_work &w, const rows_state
         float m = s.m[i];
         if (r < w.n_rows)
             factor[i] = merge_sink(a, h0 + (w.row0 + r) % n_h, m, l[i]);
+    }
+    if (a.operand.packed) {
+        store_operand<DV>(a, w, s, h0, n_h, factor, l);
+        return;
     }
     each_element<DV>(a, w, [&](int r, int c, int n, int i) {
         int row = w.row0 + r;
@@ -420,12 +445,16 @@ static enum status run_type(struct backend *be, const attn_args &a, const struct
                : run<F16, 128, 1, 1>(be, a, st->max_q, st->max_kv);
 }
 
-static attn_args args_of(const struct attn_layer *al, const struct step_dev *st, struct view q,
-                         struct kv_layer kv, struct view out)
+static attn_args args_of(const struct backend *be, const struct attn_layer *al,
+                         const struct step_dev *st, struct view q, struct kv_layer kv,
+                         struct view out)
 {
     attn_args a = {};
     a.q = view_f32(q);
-    a.out = view_f32(out);
+    if (out.reader)
+        a.operand = operand_of(be, out);
+    else
+        a.out = view_f32(out);
     a.q_stride = q.stride;
     a.out_stride = out.stride;
     a.k = view_ptr(kv.k);
@@ -463,12 +492,13 @@ enum status cuda_attention(struct backend *be, const struct attn_layer *al,
                            struct view out)
 {
     assert(kv.k.stride == kv.k.cols && kv.k.dtype == kv.v.dtype);
+    assert(!out.reader || (!al->d_value && al->d_head % 8 == 0 && operand_by_element(out.reader)));
     assert(attn_d_value(al) <= HEAD_MAX && (!al->chunk || (!al->window && !al->full)));
     if (st->n_tokens == 0 || al->n_q == 0)
         return ST_OK;
     /* every key head is read: the kernels divide by its query heads */
     assert(al->q_offset < al->q_per_kv && (al->n_kv - 1) * al->q_per_kv < al->n_q + al->q_offset);
-    attn_args a = args_of(al, st, q, kv, out);
+    attn_args a = args_of(be, al, st, q, kv, out);
     const bool many = !al->d_value && a.q_per_kv > ROWS;
     if (a.kv_type == DT_F32 || a.full || a.rel_bias || many)
         return attention_plain_run(be, a, st->n_tokens);

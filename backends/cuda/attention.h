@@ -2,7 +2,7 @@
 #ifndef BACKENDS_CUDA_ATTENTION_H
 #define BACKENDS_CUDA_ATTENTION_H
 
-#include "backends/cuda/gpu.h"
+#include "backends/cuda/operand_device.h"
 #include "backends/cuda/smem.h"
 
 enum { HEAD_MAX = 512 }; /* largest d_head */
@@ -10,6 +10,7 @@ enum { HEAD_MAX = 512 }; /* largest d_head */
 struct attn_args {
     const float *q;
     float *out;
+    struct operand operand; /* there is one: in place of out */
     int32_t q_stride, out_stride;
     const void *k, *v;              /* of the layer's cache */
     const float *k_scale, *v_scale; /* NULL: entries have no scale */
@@ -66,6 +67,15 @@ DEVICE float greater(float a, float b)
 DEVICE float finish(float o, float l)
 {
     return o / l + 0.0f;
+}
+
+/* Column c of a token's output. */
+DEVICE void put_out(const attn_args &a, int64_t token, int32_t c, float v)
+{
+    if (a.operand.packed)
+        put_bf16(a.operand, token, c, v);
+    else
+        a.out[(size_t)token * (size_t)a.out_stride + (size_t)c] = v;
 }
 
 /* Factors of state and part in their merged sum; the first split that has keys is taken as it is. */

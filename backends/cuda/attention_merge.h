@@ -121,8 +121,7 @@ template <int KEYS, int PARTS> KERNEL(MERGE_THREADS, 4) attention_merge(attn_arg
         if (real && lane == 0 && a.sinks)
             s.o *= merge_sink(a, h0 + r, s.m, s.l);
         if (real && lane == 0)
-            a.out[(size_t)a.q_start[seq] * (size_t)a.out_stride + (size_t)(h0 + r) * (size_t)a.d +
-                  (size_t)c] = finish(s.o, s.l);
+            put_out(a, a.q_start[seq], (h0 + r) * a.d + c, finish(s.o, s.l));
     }
 }
 

@@ -99,8 +99,7 @@ KERNEL(32) attention_plain(attn_args a)
     {
         int c = lane_id() + 32 * i;
         if (c < a.d_value)
-            a.out[(size_t)t * (size_t)a.out_stride + (size_t)h * (size_t)a.d_value + (size_t)c] =
-                finish(o[i] * factor, l);
+            put_out(a, t, h * a.d_value + c, finish(o[i] * factor, l));
     }
 }
 

@@ -149,7 +149,7 @@ static inline void *view_ptr(struct view v)
 
 static inline float *view_f32(struct view v)
 {
-    assert(v.dtype == DT_F32);
+    assert(v.dtype == DT_F32 && !v.reader); /* an operand has no elements */
     return (float *)view_ptr(v);
 }
 
@@ -255,6 +255,11 @@ MUST_CHECK enum status cuda_embed_scaled(struct backend *be, const struct weight
 
 /* linear.c */
 enum status cuda_linear(struct backend *be, const struct weight *w, struct view x, struct view out);
+enum status cuda_linear_act_mul(struct backend *be, enum act act, const struct weight *w,
+                                struct view x, struct view mid, struct view out);
+
+/* operand.c */
+bool cuda_reads_operand(const struct backend *be, const struct weight *w, enum operand_source from);
 
 /* heads.c */
 enum status cuda_heads_linear(struct backend *be, const struct weight *w, struct view x,

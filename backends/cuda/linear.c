@@ -1,6 +1,7 @@
 /* linear: which of the kernels computes a product. */
 #include "backends/cuda/linear_kernels.h"
 #include "backends/cuda/linear_lt.h"
+#include "backends/cuda/operand.h"
 
 /* Blocks of tokens are multiples of the first where they can be, else of the second, as fragments are. */
 enum { TOKEN_TILE = 128, FRAGMENT = 16 };
@@ -21,7 +22,7 @@ struct linear_job linear_job_of(const struct weight *w, struct view x, struct vi
                              .w = matrix_of(w),
                              .bias = bias_of(w),
                              .k = w->k_layout,
-                             .x = view_f32(x),
+                             .x = x.reader ? NULL : view_f32(x),
                              .x_stride = (size_t)x.stride,
                              .out = view_f32(out),
                              .out_stride = (size_t)out.stride,
@@ -92,6 +93,28 @@ enum status linear_run(struct backend *be, const struct linear_job *job)
     return job->n_heads > 1 ? linear_heads_rows(be, job) : linear_rows_x32(be, job);
 }
 
+/* The job's x is an operand. */
+static void take_operand(const struct backend *be, struct linear_job *job, const struct weight *w,
+                         struct view x)
+{
+    struct operand o = operand_of(be, x);
+    assert(operand_fits(w, x.reader));
+    (void)w;
+    job->packed = o.packed;
+    job->unscale = o.unscale;
+    job->sums = (float *)be->scratch->data;
+}
+
+static enum status run_operand(struct backend *be, const struct weight *w, struct view x,
+                               struct view out)
+{
+    struct linear_job job = linear_job_of(w, x, out);
+    take_operand(be, &job, w, x);
+    if (job.n_tokens <= ROWS_MAX)
+        return linear_rows(be, &job);
+    return be->lt && job.dtype == DT_BF16 ? lt_linear(be, be->lt, &job) : linear_tiles(be, &job);
+}
+
 /* Each part's rows of the matrix are columns of out. */
 static enum status run_parts(struct backend *be, const struct weight *w, struct view x,
                              struct view out)
@@ -110,6 +133,8 @@ enum status cuda_linear(struct backend *be, const struct weight *w, struct view 
     struct linear_job job;
     if (x.rows == 0 || w->n == 0)
         return ST_OK;
+    if (x.reader)
+        return run_operand(be, w, x, out);
     if (w->n_parts > 0)
         return run_parts(be, w, x, out);
     if (w->quant)
@@ -118,4 +143,30 @@ enum status cuda_linear(struct backend *be, const struct weight *w, struct view 
         return cuda_linear_scaled(be, w, x, out);
     job = linear_job_of(w, x, out);
     return linear_run(be, &job);
+}
+
+/* In one kernel: few rows of an operand, and an output of single elements. */
+static bool has_hidden_rows(const struct weight *w, struct view x, struct view out)
+{
+    return x.reader && w->dtype == DT_BF16 && x.rows > 0 && x.rows <= ROWS_MAX && w->n > 0 &&
+           (!out.reader || operand_by_element(out.reader));
+}
+
+enum status cuda_linear_act_mul(struct backend *be, enum act act, const struct weight *w,
+                                struct view x, struct view mid, struct view out)
+{
+    assert(w->n == 2 * out.cols && mid.cols == w->n && x.cols == w->k);
+    assert(mid.rows == x.rows && out.rows == x.rows);
+    if (!has_hidden_rows(w, x, out)) {
+        TRY(cuda_linear(be, w, x, mid));
+        return cuda_act_mul(be, act, mid, out);
+    }
+    struct operand to = {0};
+    struct linear_job job = linear_job_of(w, x, mid);
+    take_operand(be, &job, w, x);
+    job.out = out.reader ? NULL : view_f32(out);
+    job.out_stride = (size_t)out.stride;
+    if (out.reader)
+        to = operand_of(be, out);
+    return linear_hidden_rows(be, &job, act, &to);
 }

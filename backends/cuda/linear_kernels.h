@@ -20,10 +20,12 @@ extern "C" {
 #endif
 
 enum {
-    ROWS_MAX_X32 = 8, /* most tokens of linear_rows_x32, */
-    ROWS_MAX = 32,    /* of linear_rows */
+    ROWS_MAX_X32 = 8, /* most tokens of linear_rows_x32 */
+    ROWS_MAX = 32,    /* and of linear_rows */
     STACK_LEVELS = 3, /* log2(N_SLICES) */
 };
+
+struct operand;
 
 /* T = n_tokens, N = n.  All pointers are the device's. */
 struct linear_job {
@@ -64,6 +66,10 @@ MUST_CHECK enum status linear_pack_fragments(struct backend *be, const struct li
 MUST_CHECK enum status linear_rows_x32(struct backend *be, const struct linear_job *job);
 /* F16, BF16, T <= ROWS_MAX; reads packed. */
 MUST_CHECK enum status linear_rows(struct backend *be, const struct linear_job *job);
+/* act_mul of the product, gate before up: to an operand of single elements, or to [T, N / 2] where there is none.
+ * BF16, T <= ROWS_MAX; reads packed. */
+MUST_CHECK enum status linear_hidden_rows(struct backend *be, const struct linear_job *job,
+                                          enum act act, const struct operand *to);
 /* F16, BF16, any T; reads packed of linear_pack_fragments, uses sums. */
 MUST_CHECK enum status linear_tiles(struct backend *be, const struct linear_job *job);
 size_t linear_sums_bytes(const struct backend *be);

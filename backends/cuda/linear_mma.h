@@ -138,6 +138,19 @@ DEVICE int32_t stored_elements(const struct k_layout &k, int32_t i)
     return (last ? k.at[k.n_slices] : segment_at(k, i + 1).at) - segment_at(k, i).at;
 }
 
+/* Rows of gate|up for the hidden columns f0, f0 + 1, ...: 8 of gate, the 8 of up beside them, the
+ * next 8 of gate, ...: a lane's sums of an mma are c[0], c[1] of gate and c[2], c[3] of up at the
+ * same places.  Beyond the last it is the last one again. */
+struct gate_up_rows {
+    int32_t f0, ffn;
+};
+
+DEVICE int32_t w_row(const struct gate_up_rows &rows, int r)
+{
+    const int32_t f = rows.f0 + r / 16 * 8 + r % 8, last = rows.ffn - 1;
+    return (f < last ? f : last) + (r / 8 % 2) * rows.ffn;
+}
+
 /* Eight columns of x at a multiple of 16 bytes. */
 DEVICE void load_x8(float (&v)[8], const float *p)
 {

@@ -1,5 +1,5 @@
 /* x in the type and the column layout of a matrix, for kernels that read it many times. */
-#include "backends/cuda/linear_mma.h"
+#include "backends/cuda/operand_device.h"
 
 enum { THREADS = 256 };
 
@@ -15,25 +15,15 @@ template <class E> KERNEL(THREADS) pack_kernel(struct linear_job a)
         return;
     const struct segment s = segment_at(a.k, (int32_t)(i % n_seg));
     const int off = lane_id() * 8;
-    float v[8], scale = 1.0f;
+    float v[8];
     const int64_t x_row = a.rows ? a.rows[token] : token;
     const float *from = a.x + (size_t)x_row * a.x_stride + s.col + off;
     if (a.x_aligned && off + 8 <= s.n_cols)
         load_x8(v, from);
     else
         load_x8_part(v, from, s.n_cols - off);
-    if (E::scaled) {
-        scale = f16_scale(warp_max(max_finite(v, 0.0f)));
-        if (lane_id() == 0)
-            a.unscale[i] = inverse_pow2(scale);
-    }
-    const int32_t end =
-        stored_elements(a.k, (int32_t)(i % n_seg)); /* up to K_CHUNK more than it has */
-    uint16_t *to = a.packed + (size_t)token * (size_t)a.k.at[a.k.n_slices] + s.at + off;
-    if (off < end)
-        st_128(to, pack_x8<E>(v, scale));
-    if (off + K_SEGMENT < end)
-        st_128(to + K_SEGMENT, uint4{0, 0, 0, 0});
+    const struct operand rows = {a.packed, a.unscale, a.k.at[a.k.n_slices], false};
+    put_segment<E>(rows, a.k, s, (int32_t)(i % n_seg), token, v);
 }
 
 /* The lane's 8 columns of a segment of x, and their scale; zeros of a token that is not there. */

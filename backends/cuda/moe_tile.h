@@ -2,7 +2,7 @@
 #ifndef BACKENDS_CUDA_MOE_TILE_H
 #define BACKENDS_CUDA_MOE_TILE_H
 
-#include "backends/cuda/gpu.h"
+#include "backends/cuda/linear_mma.h"
 #include "backends/cuda/moe_kernels.h"
 #include "backends/gpu/activated.h"
 
@@ -49,19 +49,6 @@ DEVICE struct tile_job tile_job_of(const struct moe_product &p, const struct exp
             j.rows ? j.x : j.x + row0 * j.x_stride,
             j.rows ? j.rows + row0 : nullptr,
             j.x_stride};
-}
-
-/* Rows of gate|up for the hidden columns f0, f0 + 1, ...: 8 of gate, the 8 of up beside them, the
- * next 8 of gate, ...: a lane's sums of an mma are c[0], c[1] of gate and c[2], c[3] of up at the
- * same places.  Beyond the last it is the last one again. */
-struct gate_up_rows {
-    int32_t f0, ffn;
-};
-
-DEVICE int32_t w_row(const struct gate_up_rows &rows, int r)
-{
-    const int32_t f = rows.f0 + r / 16 * 8 + r % 8, last = rows.ffn - 1;
-    return (f < last ? f : last) + (r / 8 % 2) * rows.ffn;
 }
 
 /* Column f of the hidden rows' row `token` of the tile. */

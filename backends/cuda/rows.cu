@@ -1,14 +1,13 @@
 /* Ops over rows.  All are bound by memory: the comments give a row's bytes, read + written.  Rows
  * are on grid.x (grid.y ends at 65,535).  Threads handle elements in fours, one 16-byte access each
  * where both rows are aligned; whether they are changes no bit. */
-#include "backends/cuda/gpu.h"
+#include "backends/cuda/norm_rows.h"
+#include "backends/cuda/operand.h"
 #include "backends/gpu/activated.h"
 
 enum {
     STRIP_THREADS = 256,
     STRIP = 4 * STRIP_THREADS, /* elements of a block where elements are independent */
-    NORM_THREADS = 1024,
-    NORM_STEP = 4 * NORM_THREADS,
 };
 
 static dim3 strips(int32_t rows, int32_t cols)
@@ -21,50 +20,10 @@ static bool nothing(struct view v)
     return v.rows == 0 || v.cols == 0;
 }
 
-/* Elements [i, i + n) of a row, n <= 4; the rest is zeros. */
-DEVICE float4 load_4(const float *p, int n)
-{
-    if (n == 4 && ((uintptr_t)p & 15) == 0)
-        return ld_f32x4(p);
-    float4 v = {n > 0 ? p[0] : 0.0f, n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f, n > 3 ? p[3] : 0.0f};
-    return v;
-}
-
-DEVICE void store_4(float *p, float4 v, int n)
-{
-    if (n == 4 && ((uintptr_t)p & 15) == 0) {
-        st_f32x4(p, v);
-        return;
-    }
-    if (n > 0)
-        p[0] = v.x;
-    if (n > 1)
-        p[1] = v.y;
-    if (n > 2)
-        p[2] = v.z;
-    if (n > 3)
-        p[3] = v.w;
-}
-
-DEVICE int four_of(int i, int n)
-{
-    return n - i < 4 ? n - i : 4;
-}
-
 /* First element of this thread in its block's strip. */
 DEVICE int strip_at()
 {
     return (int)blockIdx.y * STRIP + 4 * (int)threadIdx.x;
-}
-
-DEVICE float *row_of(float *p, int32_t stride)
-{
-    return p + (int64_t)blockIdx.x * stride;
-}
-
-DEVICE const float *row_of(const float *p, int32_t stride)
-{
-    return p + (int64_t)blockIdx.x * stride;
 }
 
 /* grid (T, D / 1024); 2 or 4 D + 4 D */
@@ -112,23 +71,6 @@ extern "C" enum status cuda_embed(struct backend *be, const struct weight *table
     }
 }
 
-/* Sums of a row: thread j adds elements 4 j .. 4 j + 3, then those 4,096 further on, in one chain;
- * then block_sum. */
-
-DEVICE float square_sum(float4 v, float minus, int n, float sum)
-{
-    v = {v.x - minus, v.y - minus, v.z - minus, v.w - minus};
-    sum = n > 0 ? fmaf(v.x, v.x, sum) : sum;
-    sum = n > 1 ? fmaf(v.y, v.y, sum) : sum;
-    sum = n > 2 ? fmaf(v.z, v.z, sum) : sum;
-    return n > 3 ? fmaf(v.w, v.w, sum) : sum;
-}
-
-DEVICE float4 add_4(float4 a, float4 b)
-{
-    return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
-}
-
 /* grid T; 8 D (+ 4 D of w, + 4 D of a bias, from L2) + 8 D; without x 4 D + 4 D.  The row is read
  * again for the output, out of L1. */
 KERNEL(NORM_THREADS)
@@ -137,19 +79,8 @@ add_rms_norm_kernel(float *resid, int32_t resid_stride, const float *x, int32_t 
                     int32_t d)
 {
     pdl_wait();
-    float *r = row_of(resid, resid_stride), *o = row_of(out, out_stride), sum = 0.0f;
-    const float *a = row_of(x, x_stride);
-    for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
-        int n = four_of(i, d);
-        float4 v = load_4(r + i, n);
-        if (x) {
-            float4 add = load_4(a + i, n);
-            v = add_4(v, x_bias ? add_4(add, load_4(x_bias + i, n)) : add);
-            store_4(r + i, v, n);
-        }
-        sum = square_sum(v, 0.0f, n, sum);
-    }
-    float scale = 1.0f / sqrtf(block_sum(sum) / (float)d + eps);
+    float *r = row_of(resid, resid_stride), *o = row_of(out, out_stride);
+    const float scale = add_and_scale(r, x ? row_of(x, x_stride) : nullptr, x_bias, eps, d);
     for (int i = 4 * (int)threadIdx.x; i < d; i += NORM_STEP) {
         int n = four_of(i, d);
         float4 v = load_4(r + i, n), f = load_4(w + i, n);
@@ -167,6 +98,8 @@ extern "C" enum status cuda_add_rms_norm(struct backend *be, struct view resid, 
     assert(!x_bias || x_bias->k == resid.cols);
     if (nothing(out))
         return ST_OK;
+    if (out.reader)
+        return operand_rms_norm(be, resid, x, x_bias, w, eps, out);
     return LAUNCH_DEPENDENT(be, add_rms_norm_kernel, (unsigned)out.rows, NORM_THREADS, 0,
                             view_f32(resid), resid.stride, x.buf ? view_f32(x) : nullptr, x.stride,
                             vector_of(x_bias), vector_of(w), eps, view_f32(out), out.stride,
@@ -243,6 +176,8 @@ extern "C" enum status cuda_act_mul(struct backend *be, enum act act, struct vie
     assert(gate_up.rows == out.rows && gate_up.cols == 2 * out.cols);
     if (nothing(out))
         return ST_OK;
+    if (out.reader)
+        return operand_act_mul(be, act, gate_up, out);
     return LAUNCH_ACT(act_mul_kernel, act, strips(out.rows, out.cols), STRIP_THREADS, 0,
                       view_f32(gate_up), gate_up.stride, view_f32(out), out.stride, out.cols);
 }

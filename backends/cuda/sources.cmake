@@ -11,6 +11,7 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/linear_scaled.c
   ${INGOT_CUDA_DIR}/memory.c
   ${INGOT_CUDA_DIR}/moe.c
+  ${INGOT_CUDA_DIR}/operand.c
   ${INGOT_CUDA_DIR}/pool.c
   ${INGOT_CUDA_DIR}/quant_layout.c
   ${INGOT_CUDA_DIR}/reserve.c
@@ -39,6 +40,7 @@ set(INGOT_CUDA_KERNEL_SOURCES
   ${INGOT_CUDA_DIR}/delta.cu
   ${INGOT_CUDA_DIR}/gates.cu
   ${INGOT_CUDA_DIR}/inputs.cu
+  ${INGOT_CUDA_DIR}/operand.cu
   ${INGOT_CUDA_DIR}/qkv.cu
   ${INGOT_CUDA_DIR}/quant_experts.cu
   ${INGOT_CUDA_DIR}/quant_pack.cu

@@ -73,11 +73,18 @@ static const struct shape {
      "\"head_dim\":32,\"vocab_size\":4096,\"max_position_embeddings\":8192,"
      "\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,\"tie_word_embeddings\":true,"
      "\"hidden_act\":\"silu\"}"},
+    /* slices of o and down are whole steps of columns, as those of large models */
+    {"small",
+     "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":128,\"intermediate_size\":512,"
+     "\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":2,"
+     "\"head_dim\":64,\"vocab_size\":512,\"max_position_embeddings\":2048,"
+     "\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,\"tie_word_embeddings\":true,"
+     "\"hidden_act\":\"silu\"}"},
 };
 
 const char *shape_names(void)
 {
-    return "llama-3.2-1b qwen3-0.6b mla-1b delta-1b mamba-1b 200m tiny";
+    return "llama-3.2-1b qwen3-0.6b mla-1b delta-1b mamba-1b 200m tiny small";
 }
 
 struct shape_tensor {

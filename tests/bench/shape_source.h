@@ -5,7 +5,7 @@
 
 #include "worker/load/loader.h"
 
-/* "llama-3.2-1b qwen3-0.6b 200m tiny" */
+/* "llama-3.2-1b qwen3-0.6b 200m tiny small" */
 const char *shape_names(void);
 
 /* type: of all matrices; head_type: of the embedding, which is the head too.  Norms are f32.

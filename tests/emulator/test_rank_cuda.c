@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cuda/cuda_backend.h"
 #include "bench/shape_source.h"
 #include "effort.h"
 #include "gpu/rank_rig.h"
@@ -221,6 +222,96 @@ static void check_decode(const char *model)
     }
     rank_rig_close(&r);
     MUST(rank_rig_same(got, expected));
+}
+
+/* ---- kernels of a layer ---- */
+
+static void load_small(struct rank_rig *r, enum dtype type)
+{
+    struct loader *ld;
+    MUST(shape_loader_open(&ld, "small", type, type));
+    MUST(rank_rig_plan(r, ld, "off", "strict"));
+}
+
+/* Does a kernel's name, as LAUNCH has it, begin so? */
+static bool is_kernel(const char *name, const char *wanted)
+{
+    return strncmp(name + (name[0] == '('), wanted, strlen(wanted)) == 0;
+}
+
+/* Step i launches a layer's kernels twice, one behind the other, after the embedding, and then the last norm. */
+static void check_layers(struct rank_rig *r, uint32_t i, const char *const *layer, size_t n)
+{
+    struct result_token got[RIG_SEQS];
+    int32_t last[RIG_SEQS];
+    uint64_t at = r->be->n_enqueued;
+    MUST(rank_rig_run(r, i, NULL, false));
+    cr_assert_lt(r->be->n_enqueued - at, N_ENQUEUED);
+    while (!is_kernel(r->be->enqueued[at % N_ENQUEUED], "embed_kernel"))
+        at++;
+    at++;
+    for (size_t k = 0; k < 2 * n; k++, at++)
+        cr_assert(is_kernel(r->be->enqueued[at % N_ENQUEUED], layer[k % n]),
+                  "step %u, kernel %zu of a layer is %s, not %s", i, k % n,
+                  r->be->enqueued[at % N_ENQUEUED], layer[k % n]);
+    cr_assert(is_kernel(r->be->enqueued[at % N_ENQUEUED], "add_rms_norm_kernel"));
+    MUST(rank_rig_take(r, got, last));
+}
+
+/* No kernel packs activations of bf16 weights; of f16 weights, whose scale is of 256 columns, those of attention
+ * alone, from 9 tokens on. */
+Test(rank_cuda, kernels_of_a_dense_layer)
+{
+    static const char *const decode[] = {
+        "norm_operand_kernel", "rows_kernel",        "qkv_kernel",
+        "attention_decode<",   "attention_merge<",   "rows_kernel",
+        "norm_operand_kernel", "hidden_rows_kernel", "rows_kernel"};
+    static const char *const prompts[] = {
+        "norm_operand_kernel", "rows_kernel",        "qkv_kernel",  "attention_decode<",
+        "attention_merge<",    "attention_prefill<", "rows_kernel", "norm_operand_kernel",
+        "hidden_rows_kernel",  "rows_kernel"};
+    static const char *const decode_f16[] = {
+        "norm_operand_kernel", "rows_kernel", "qkv_kernel",          "attention_decode<",
+        "attention_merge<",    "rows_kernel", "norm_operand_kernel", "rows_kernel",
+        "act_operand_kernel",  "rows_kernel"};
+    static const char *const prompts_f16[] = {
+        "norm_operand_kernel", "rows_kernel",        "qkv_kernel",         "attention_decode<",
+        "attention_merge<",    "attention_prefill<", "pack_kernel",        "rows_kernel",
+        "norm_operand_kernel", "rows_kernel",        "act_operand_kernel", "rows_kernel"};
+    struct rank_rig r;
+    load_small(&r, DT_BF16);
+    MUST(rank_rig_load(&r));
+    check_layers(&r, 0, prompts, ARRAY_LEN(prompts));
+    check_layers(&r, 1, decode, ARRAY_LEN(decode));
+    rank_rig_close(&r);
+    load_small(&r, DT_F16);
+    MUST(rank_rig_load(&r));
+    check_layers(&r, 0, prompts_f16, ARRAY_LEN(prompts_f16));
+    check_layers(&r, 1, decode_f16, ARRAY_LEN(decode_f16));
+    rank_rig_close(&r);
+}
+
+/* The tokens are those of a backend that has no operands. */
+Test(rank_cuda, operands_change_no_token)
+{
+    static const enum dtype types[] = {DT_BF16, DT_F16};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        static tokens got, expected;
+        struct rank_rig r;
+        load_small(&r, types[i]);
+        struct backend_ops plain = *backend_ops_of(r.be);
+        plain.reads_operand = NULL;
+        plain.linear_act_mul = NULL;
+        r.be->base.ops = &plain;
+        MUST(rank_rig_load(&r));
+        MUST(rank_rig_generate(&r, false, false, expected));
+        rank_rig_close(&r);
+        load_small(&r, types[i]);
+        MUST(rank_rig_load(&r));
+        MUST(rank_rig_generate(&r, true, false, got));
+        rank_rig_close(&r);
+        MUST(rank_rig_same(got, expected));
+    }
 }
 
 enum { TALL = 3 }; /* blocks of the longest sequence */

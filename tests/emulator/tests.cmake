@@ -12,6 +12,9 @@ ingot_emulated(test_linear_cuda)
 ingot_test(test_heads_cuda ops/test_heads_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_heads_cuda)
 
+ingot_test(test_operand_cuda ops/test_operand_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
+ingot_emulated(test_operand_cuda)
+
 ingot_test(test_scaled_cuda ops/test_scaled_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_scaled_cuda)
 

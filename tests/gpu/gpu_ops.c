@@ -1,6 +1,6 @@
 /* Every op of the CUDA backend on GPU 0, without Criterion:
  *   gpu_ops [--few]     --few: every eighth case of at most 64 rows (emulator, sanitizers)
- * A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
+ * Operands have the bits of elements.  A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
  * bits as all together; those of e4m3 and NVFP4 weights also with their products on matrix units.  TAP on
  * stdout. */
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "gpu/tap.h"
 #include "ops/op_cuda.h"
 #include "ops/op_verdict.h"
+#include "ops/operand_pairs.h"
 
 enum { FEW_STEP = 8, FEW_ROWS = 64, MAX_ALONE = 256 };
 
@@ -48,6 +49,12 @@ int main(int argc, char **argv)
         if (is_sorted(c->dtype) || (few && (i % FEW_STEP || c->rows > FEW_ROWS)))
             continue;
         run_case(&t, be, c, true);
+    }
+    for (size_t i = 0; i < n_operand_pairs; i++) {
+        char why[OP_WHY_BYTES];
+        operand_pair_check(be, &operand_pairs[i], why);
+        tap_ok(&t, !why[0], "%s%s%s", operand_pair_name(&operand_pairs[i]), why[0] ? ": " : "",
+               why);
     }
     backend_ops_of(be)->close(be);
     if (backend_open(&be, "cuda", &(struct backend_config){.activations = ACTIVATIONS_AUTO}) !=

@@ -128,8 +128,14 @@ def scaled_mma(kind, n, k, tokens, w):
                          (("HMMA", "", mt * nt * k / 16),), mma=blocks * k / 64 * SCALED_STEP[kind, mt, nt])]
 
 
-def float_linear(t, n, k, tokens):
+def float_linear(t, n, k, tokens, operand=False):
+    """operand: of x as the kernel in front has written it."""
     elem, w, io = f"elem_{t}", 2 * n * k, 4 * tokens * (n + k)
+    if operand and tokens <= 8:
+        return [Launch(f"rows_kernel<{elem}, 1, 1, false>", ceil(n, 16) * 8, w + 2 * tokens * (2 * n + k),
+                       (("HMMA", "", k / 16 / 8),), per_sm=2)]
+    if operand:
+        return float_linear(t, n, k, tokens)[1:]
     if tokens <= 8:
         return [Launch(f"rows_kernel<{elem}, 1, 1, true>", ceil(n, 16) * 8, w + io, (("HMMA", "", k / 16 / 8),), per_sm=2)]
     pack = Launch(f"pack_kernel<{elem}>", tokens * ceil(k, 256), 6 * tokens * k)
@@ -155,6 +161,37 @@ def heads_linear(t, heads, n, k, tokens):
     return [Launch(f"fragments_kernel<{elem}>", heads * ceil(tokens, 16) * 8 * ceil(k, 256), 6 * tokens * heads * k),
             Launch(f"heads_tiles_kernel<{elem}>", blocks * 8, w + io, (("HMMA", "", 4 * k / 16),),
                    mma=blocks * k / 64 * MMA_STEP[2])]
+
+
+def hidden_rows(n, k, tokens):
+    """The activation behind gate and up, n columns, in one kernel."""
+    mt, nt = (1, 1 if tokens <= 8 else 2) if tokens <= 16 else (2, 4)
+    return Launch(f"hidden_rows_kernel<elem_bf16, {mt}, {nt}>", ceil(n, 8 * mt) * 8, 4 * n * k + 2 * tokens * (n + k),
+                  (("HMMA", "", mt * nt * k / 16 / 8),), per_sm=1 if nt == 4 else 2)
+
+
+def norm(kernel, rows, cols, moved=16):
+    return Launch(kernel, rows * 32, moved * rows * cols, waits=L2_WAIT, per_block=32)
+
+
+def act_operand(t, n, rows):
+    return Launch(f"act_operand_kernel<elem_{t}>", rows * ceil(n, 256), 10 * rows * n)
+
+
+def dense_layer(seqs, operands):
+    """A layer of Llama-3.1-8B in bf16, a token of each sequence, 1,024 keys; without operands products pack their x."""
+    D, F, n_q, n_kv, d, t = 4096, 14336, 32, 8, 128, "bf16"
+
+    def product(n, k):
+        return float_linear(t, n, k, seqs, operands)
+    if operands:
+        before, hidden = norm("norm_operand_kernel<elem_bf16>", seqs, D, 14), [hidden_rows(F, D, seqs)]
+    else:
+        before = norm("add_rms_norm_kernel", seqs, D)
+        hidden = [*product(2 * F, D), over("act_mul_kernel<(act)0>", seqs, F, moved=12)]
+    q = Launch("qkv_kernel", seqs * (n_q + 2 * n_kv), 8 * seqs * (n_q + 2 * n_kv) * d, waits=L2_WAIT)
+    return [before, *product((n_q + 2 * n_kv) * d, D), q, *attention(d, n_q, n_kv, seqs, 1024), *product(D, n_q * d),
+            before, *hidden, *product(D, F)]
 
 
 def experts(t, E, top, D, F, tokens):
@@ -316,8 +353,6 @@ def other_rows():
 
     def one(name, launch):
         return Row(name, [launch], launch.bytes, 0, False)
-    def norm(kernel):
-        return Launch(kernel, T * 32, 16 * T * D, waits=L2_WAIT, per_block=32)
     def heads(kernel, n, size, moved):
         return Launch(kernel, T * n, moved * T * n * size, waits=L2_WAIT)
     out = [one(f"{k} {i}", over(f"{k}<(act){i}>", T, F, moved=moved)) for k, moved in (("act_mul_kernel", 12), ("activate_kernel", 8))
@@ -330,7 +365,7 @@ def other_rows():
             (("add_bias", 1, 8), ("add", 4, 12), ("scale", 4, 8), ("gather", 4, 8), ("sigmoid_mul", 1, 12),
              ("soft_cap", 4, 8), ("predict_streams", 1, 32), ("correct_streams", 1, 40), ("cut_gates", 1, 8))]
     out += [one(name, over(f"{name}_kernel", 1, T, each=128, moved=12)) for name in ("known_ids", "take_tokens")]
-    out += [one(name, norm(f"{name}_kernel")) for name in ("add_rms_norm", "layer_norm")]
+    out += [one(name, norm(f"{name}_kernel", T, D)) for name in ("add_rms_norm", "layer_norm")]
     out += [one("match_rms", Launch("match_rms_kernel", T * 8, 12 * T * D, waits=L2_WAIT)),
             one("slice_stats", Launch("slice_stats_kernel", T * 8 * 8, 4 * T * F, waits=L2_WAIT))]
     out += [one(name, heads(f"{name}_kernel", n_q, d, m)) for name, m in
@@ -366,7 +401,15 @@ def other_rows():
         conv, rule, _ = delta(8, 32, 256, 64, 16, 1, 512, mamba)
         out.append(one(f"rule of 256 rows {mamba}", rule))
     out.append(one("conv of 16 taps", conv[0]))
+    for seqs in (1, 16, 32):
+        for operands in (False, True):
+            w = 2 * (6144 * D + D * D + 3 * F * D)
+            out.append(Row(f"layer of 8B, {seqs} sequences{'' if operands else ', without operands'}", dense_layer(seqs, operands),
+                           w + 4 * seqs * n_kv * d * 1024, w * seqs, False))
     for t in ("bf16", "f16"):
+        out += [one(f"norm to operand {t}", norm(f"norm_operand_kernel<elem_{t}>", T, D, 14)),
+                one(f"act_mul to operand {t}", act_operand(t, F, T)),
+                one(f"linear {t} 1 of operand", float_linear(t, 28672, D, 1, True)[0])]
         for tokens in (1, 16, 32, 64, 2048):
             n = 28672
             out += [one(f"linear {t} {tokens}: {i.kernel}", i) for i in float_linear(t, n, D, tokens)]
@@ -433,7 +476,8 @@ SOURCES = (("attention_plain", "attention_plain.cu"), ("attention_merge<64", "at
            ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
            ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),
            ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"), ("moe_bias", "moe_route.cu"),
-           ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"),
+           ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"), ("hidden_rows", "linear_rows.cu"),
+           ("norm_operand", "operand.cu"), ("act_operand", "operand.cu"),
            ("tiles_kernel", "linear_tiles.cu"), ("heads_", "linear_heads.cu"), ("pack_kernel", "linear_pack.cu"), ("fragments_kernel", "linear_pack.cu"), ("f32_kernel", "linear_f32.cu"),
            ("topk", "logits.cu"), ("mask", "logits.cu"), ("edit", "logits.cu"), ("sample", "logits.cu"), ("take", "logits.cu"),
            ("qkv", "qkv.cu"), ("latent", "qkv.cu"), ("input_peaks", "inputs.cu"), ("round_input", "inputs.cu"),

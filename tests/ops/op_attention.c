@@ -80,7 +80,7 @@ static int32_t d_value(const struct op_case *c)
 
 static int32_t attn_cols(const struct op_case *c)
 {
-    return c->n_q * d_value(c);
+    return c->variant ? c->n : c->n_q * d_value(c);
 }
 
 static bool is_full(const struct op_case *c)
@@ -245,7 +245,16 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
     }
     struct view vq = env_view(&e, n, c->n_q * c->d, DT_F32, q),
                 vo = env_view(&e, n, attn_cols(c), DT_F32, NULL);
-    ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, vo));
+    if (c->variant) { /* a product behind it, of an operand or of elements: operand_pairs.c */
+        struct weight *w = env_matrix(&e, DT_BF16, 62, c->n, c->n_q * c->d, N_SLICES, NULL);
+        struct view elements = env_packed(&e, n, c->n_q * c->d, DT_F32, NULL);
+        if (c->variant == 1)
+            elements = env_operand(&e, elements, w, OPERAND_ATTENTION);
+        ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, elements));
+        ENV_RUN(&e, e.ops->linear(be, w, elements, vo));
+    } else {
+        ENV_RUN(&e, e.ops->attention(be, &al, &st, vq, kv, vo));
+    }
     env_read(&e, out, vo);
     free(q);
     step_free(&h);

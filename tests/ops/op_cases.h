@@ -104,6 +104,12 @@ struct view env_view(struct op_env *e, int32_t rows, int32_t cols, enum dtype t,
 struct view env_packed(struct op_env *e, int32_t rows, int32_t cols, enum dtype t,
                        const void *data);
 struct weight *env_vector(struct op_env *e, const float *data, int32_t n);
+/* [n, k] of type t: in_f32(stream, row, column), slices of k / n_slices columns; bias [n] or NULL. */
+struct weight *env_matrix(struct op_env *e, enum dtype t, uint32_t stream, int32_t n, int32_t k,
+                          int32_t n_slices, const float *bias);
+/* v with w as its reader; a failure where the backend has no such operand. */
+struct view env_operand(struct op_env *e, struct view v, const struct weight *w,
+                        enum operand_source from);
 void env_read(struct op_env *e, void *dst, struct view v);
 #define ENV_RUN(e, call)                                                                           \
     do {                                                                                           \

@@ -126,6 +126,50 @@ struct weight *env_vector(struct op_env *e, const float *data, int32_t n)
     return w;
 }
 
+struct weight *env_matrix(struct op_env *e, enum dtype t, uint32_t stream, int32_t n, int32_t k,
+                          int32_t n_slices, const float *bias)
+{
+    size_t row = (size_t)k * dtype_size(t);
+    char *data = malloc((size_t)n * row + 1);
+    struct weight_src src = {.name = "matrix",
+                             .cols = k,
+                             .n_parts = 1,
+                             .part = {{.data = data,
+                                       .row_bytes = row,
+                                       .dtype = t,
+                                       .rows = n,
+                                       .bias = bias,
+                                       .bias_dtype = DT_F32}},
+                             .n_slices = n_slices};
+    struct weight *w = NULL;
+    for (int32_t i = 0; data && i < n * k; i++)
+        store_at(data, t, (size_t)i, in_f32(stream, i / k, i % k));
+    for (int32_t i = 0; i < n_slices; i++)
+        src.slice_end[i] = (int32_t)((int64_t)k * (i + 1) / n_slices);
+    if (e->st == ST_OK)
+        e->st = e->ops->load_weight(e->be, &src, &w);
+    if (w)
+        e->weights[e->n_weights++] = w;
+    free(data);
+    return w;
+}
+
+static enum status check_operand(const struct op_env *e, const struct weight *w,
+                                 enum operand_source from)
+{
+    if (!e->ops->reads_operand || !e->ops->reads_operand(e->be, w, from))
+        FAIL(ST_UNSUPPORTED, "the matrix has no operand of source %d", (int)from);
+    return ST_OK;
+}
+
+struct view env_operand(struct op_env *e, struct view v, const struct weight *w,
+                        enum operand_source from)
+{
+    ENV_RUN(e, check_operand(e, w, from));
+    v.reader = w;
+    return v;
+}
+
 void env_read(struct op_env *e, void *dst, struct view v)
 {
     if (e->st == ST_OK)

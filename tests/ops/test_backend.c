@@ -88,8 +88,11 @@ Test(backend, write_read_copy_zero_touch_their_window_only)
     float in[6] = {1, 2, 3, 4, 5, 6}, out[6], all[4 * 5];
     struct buf *b = NULL;
     cr_assert_eq(ops->alloc(be, sizeof all, MEM_DEVICE, &b), ST_OK);
-    struct view whole = {b, 0, 4, 5, 5, DT_F32}, win = {b, 6 * sizeof(float), 3, 2, 5, DT_F32};
-    struct view other = {b, 8 * sizeof(float), 3, 2, 5, DT_F32};
+    struct view whole = {.buf = b, .rows = 4, .cols = 5, .stride = 5, .dtype = DT_F32};
+    struct view win = {
+        .buf = b, .off = 6 * sizeof(float), .rows = 3, .cols = 2, .stride = 5, .dtype = DT_F32};
+    struct view other = {
+        .buf = b, .off = 8 * sizeof(float), .rows = 3, .cols = 2, .stride = 5, .dtype = DT_F32};
     cr_assert_eq(ops->write(be, win, in), ST_OK);
     cr_assert_eq(ops->copy(be, other, win), ST_OK);
     cr_assert_eq(ops->read(be, out, other), ST_OK);

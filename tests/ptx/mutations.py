@@ -89,6 +89,10 @@ MISTAKES = [
     ("no wait for the rows that are rounded", "round_input", r"griddepcontrol\.wait;", "", "all", "chain"),
     ("no barrier in the peak of a row", "round_input_kernelILb1", r"bar\.sync \t?0;", "", 1, "round_input"),
     ("shfl over half of a warp, a group's peak", "round_input_kernelILb0", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+, %r\d+, %r\d+), %r\d+", r"\1, 65535", 0, "round_input"),
+    ("a word of a fragment over another", "norm_operand_kernelI9elem_bf16", r"(st\.global\.u32 \t?\[%rd\d+\+)520\]", r"\g<1>512]", 0, "operand of norm"),
+    ("up of the column beside", "hidden_rows_kernel", r"(shfl\.sync\.down\.b32 \t?%r\d+\|%p\d+, %r\d+), %r\d+", r"\1, 1", "all", "operand of act_mul"),
+    ("no wait for the rows of gate and up", "act_operand_kernel", r"griddepcontrol\.wait;", "", "all", "operand of act_mul"),
+    ("no wait for the operand", "hidden_rows_kernel", r"griddepcontrol\.wait;", "", "all", "operand of act_mul"),
     ("bf16 rounded in the wrong half", "pack_kernelI9elem_bf16", r"(cvt\.rn\.bf16x2\.f32 %r\d+), (%f\d+), (%f\d+)", r"\1, \3, \2", 0, LINEAR),
 ]
 

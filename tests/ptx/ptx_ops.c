@@ -4,7 +4,7 @@
  * FILE: paths of PTX files, one a line.  A case passes when it agrees with double precision, and with
  * INGOT_ALL when rows in chunks of 5 have the same bits, too.  Before each case the backend's scratch
  * memory is undefined.  --match: the ops whose names begin so, alone ("ranks": the collectives; "experts";
- * "chain": behind other kernels);
+ * "chain": behind other kernels; "operand": written by the kernel in front);
  * --first: nothing after the first failure.
  * Without it every kernel must have been launched.  TAP on stdout, or to $INGOT_TAP. */
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "gpu/tap.h"
 #include "ops/op_cuda.h"
 #include "ops/op_verdict.h"
+#include "ops/operand_pairs.h"
 #include "ptx/ptx_chain.h"
 #include "ptx/ptx_cuda.h"
 #include "ptx/ptx_experts.h"
@@ -204,6 +205,20 @@ static void run_cases(struct tap *t, struct backend *be, const struct options *o
             run_case(t, be, &c[i]);
 }
 
+static void run_operands(struct tap *t, struct backend *be, const struct options *o)
+{
+    for (size_t i = 0; i < n_operand_pairs && !(o->first && t->failed); i++) {
+        const struct operand_pair *p = &operand_pairs[i];
+        char why[OP_WHY_BYTES];
+        if (!matches(o->match, operand_pair_name(p)))
+            continue;
+        ptx_memory_forget(ptx_machine_memory(ptx_cuda_machine()), be->scratch->data,
+                          be->scratch->bytes);
+        operand_pair_check(be, p, why);
+        tap_ok(t, !why[0], "%s%s%s", operand_pair_name(p), why[0] ? ": " : "", why);
+    }
+}
+
 static void run_ops(struct tap *t, const struct options *o)
 {
     struct backend *be;
@@ -214,6 +229,7 @@ static void run_ops(struct tap *t, const struct options *o)
     run_cases(t, be, o, op_cases, n_op_cases);
     run_cases(t, be, o, more_cases, ARRAY_LEN(more_cases));
     run_cases(t, be, o, cuda_cases, ARRAY_LEN(cuda_cases));
+    run_operands(t, be, o);
     be->n_sm = SMALL_DEVICE;
     ptx_cuda_block_smem(SMALL_SMEM);
     run_cases(t, be, o, small_device_cases, ARRAY_LEN(small_device_cases));

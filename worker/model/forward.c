@@ -39,11 +39,16 @@ static enum status dense_ffn(struct decoder *m, const struct layer *l, struct vi
         TRY(m->op->activate(m->be, m->act, mid, ffn));
     } else {
         struct view mid = with_cols(s->mid, 2 * l->ffn.n); /* [T, 2 F] */
-        TRY(product(m, l, W_GATE_UP, in, mid));
-        TRY(scale(m, view_columns(mid, 0, l->ffn.n), m->mc.factors.gate));
-        if (!isinf(cut))
-            TRY(cut_gates(m, &l->ffn, cut, view_columns(mid, 0, l->ffn.n), s));
-        TRY(m->op->act_mul(m->be, m->act, mid, ffn));
+        ffn = input_of(m, l, W_DOWN, OPERAND_ACT_MUL, ffn);
+        if (m->mc.factors.gate == 1 && isinf(cut)) {
+            TRY(product_act_mul(m, l, W_GATE_UP, in, mid, ffn));
+        } else {
+            TRY(product(m, l, W_GATE_UP, in, mid));
+            TRY(scale(m, view_columns(mid, 0, l->ffn.n), m->mc.factors.gate));
+            if (!isinf(cut))
+                TRY(cut_gates(m, &l->ffn, cut, view_columns(mid, 0, l->ffn.n), s));
+            TRY(m->op->act_mul(m->be, m->act, mid, ffn));
+        }
     }
     return product(m, l, W_DOWN, ffn, out);
 }
@@ -145,13 +150,13 @@ static enum status post_norm(struct decoder *m, const struct weight *norm,
     return ST_OK;
 }
 
-/* resid += delta; *in: what the next part reads, the norm of it in s->h, or resid itself. */
+/* resid += delta; *in: what the next part reads, the norm of it in h, or resid itself. */
 static enum status next_part(struct decoder *m, const struct scratch *s, const struct delta *delta,
                              const struct weight *norm, const struct weight *norm_bias,
-                             struct view *in)
+                             struct view h, struct view *in)
 {
     struct view x = delta->x;
-    *in = norm ? s->h : s->resid;
+    *in = norm ? h : s->resid;
     bool apart = m->mc.residual_scale != 1 || !norm || m->mc.arch->layer_norm;
     if (x.buf && apart && delta->bias)
         TRY(m->op->add_bias(m->be, x, delta->bias));
@@ -162,8 +167,8 @@ static enum status next_part(struct decoder *m, const struct scratch *s, const s
     if (!norm)
         return ST_OK;
     if (m->mc.arch->layer_norm)
-        return m->op->layer_norm(m->be, s->resid, norm, norm_bias, m->eps, s->h);
-    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, s->h);
+        return m->op->layer_norm(m->be, s->resid, norm, norm_bias, m->eps, h);
+    return m->op->add_rms_norm(m->be, s->resid, x, x.buf ? delta->bias : NULL, norm, m->eps, h);
 }
 
 /* s->q_heads: [T, n_q (d_nope + d_rope)] */
@@ -259,6 +264,23 @@ static enum status mamba(struct decoder *m, const struct layer *l, const struct 
     return product(m, l, W_DELTA_OUT, s->delta_out, to);
 }
 
+static struct view attention_output(const struct decoder *m, const struct layer *l,
+                                    enum weight_id id, struct view att)
+{
+    return l->attn.d_head % 8 ? att : input_of(m, l, id, OPERAND_ATTENTION, att);
+}
+
+/* The matrix of queries and what is beside them. */
+static enum weight_id global_qkv(const struct attn_layer *al)
+{
+    return al->q_alone ? W_GLOBAL_Q : al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV;
+}
+
+static enum weight_id layer_qkv(const struct attn_layer *al)
+{
+    return al->q_alone ? W_Q : W_QKV;
+}
+
 /* Of a global layer with heads of its own.  s->out: partial [T,D], from in [T,D] */
 static enum status global_attention(struct decoder *m, const struct layer *l,
                                     const struct step_dev *st, struct view in,
@@ -268,8 +290,8 @@ static enum status global_attention(struct decoder *m, const struct layer *l,
     const struct attn_layer *al = &l->attn;
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(al));
     struct view q = with_cols(s->q, al->n_q * al->d_head), att = with_cols(s->att, q.cols);
-    enum weight_id id = al->q_alone ? W_GLOBAL_Q : al->v_is_k ? W_GLOBAL_QK : W_GLOBAL_QKV;
-    TRY(product(m, l, id, in, qkv));
+    att = attention_output(m, l, W_GLOBAL_O, att);
+    TRY(product(m, l, global_qkv(al), in, qkv));
     TRY(op->qkv_to_cache(m->be, al, st, qkv, l->kv, q));
     TRY(op->attention(m->be, al, st, q, l->kv, att));
     return product(m, l, W_GLOBAL_O, att, s->out);
@@ -296,17 +318,20 @@ static enum status attention(struct decoder *m, const struct layer *l, const str
     if (model_is_global(&m->mc, (int32_t)(l - m->layer)))
         return global_attention(m, l, st, in, s);
     struct view qkv = with_cols(s->qkv, attn_qkv_cols(&l->attn)); /* [T, (n_q + 2 n_kv) d] */
-    TRY(product(m, l, l->attn.q_alone ? W_Q : W_QKV, in, qkv));
+    struct view att = s->att;                                     /* [T, n_q d] */
+    if (!l->w[W_Q_GATE])
+        att = attention_output(m, l, W_O, att);
+    TRY(product(m, l, layer_qkv(&l->attn), in, qkv));
     TRY(scale_qkv(m, s));
     if (m->mc.arch->wide_qk_norm)
         TRY(wide_norms(m, l, s));
     TRY(op->qkv_to_cache(m->be, &l->attn, st, qkv, l->kv, s->q));
-    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, s->att)); /* [T, n_q d] */
+    TRY(op->attention(m->be, &l->attn, st, s->q, l->kv, att));
     if (l->w[W_Q_GATE]) {
         TRY(product(m, l, W_Q_GATE, in, s->gate)); /* [T, n_q d] */
-        TRY(op->sigmoid_mul(m->be, s->att, s->gate));
+        TRY(op->sigmoid_mul(m->be, att, s->gate));
     }
-    return product(m, l, W_O, s->att, s->out);
+    return product(m, l, W_O, att, s->out);
 }
 
 /* Attention and feed-forward side by side: both outputs are summed over the ranks at once. */
@@ -315,7 +340,7 @@ static enum status parallel_forward(struct decoder *m, const struct layer *l,
                                     struct delta *delta)
 {
     struct view in;
-    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], l->w[W_ATTN_NORM_BIAS], &in));
+    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], l->w[W_ATTN_NORM_BIAS], s->h, &in));
     TRY(attention(m, l, st, in, s));
     if (l->w[W_FFN_NORM]) /* of the same stream: nothing was added yet */
         TRY(m->op->layer_norm(m->be, s->resid, l->w[W_FFN_NORM], l->w[W_FFN_NORM_BIAS], m->eps,
@@ -390,7 +415,7 @@ static enum status part_forward(struct decoder *m, const struct layer *l, const 
                                 struct scratch *s, struct delta *delta)
 {
     struct view in;
-    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], NULL, &in));
+    TRY(next_part(m, s, delta, l->w[W_ATTN_NORM], NULL, s->h, &in));
     TRY(m->mc.feeds[l - m->layer] ? feed_forward(m, l, in, s) : mixers(m, l, st, in, s));
     *delta = (struct delta){s->out, NULL};
     return ST_OK;
@@ -405,7 +430,7 @@ static enum status streams_forward(struct decoder *m, const struct layer *l,
     struct delta delta = {0};
     struct view in;
     TRY(streams_predict(m, l, s)); /* s->resid */
-    TRY(next_part(m, s, &delta, w[W_ATTN_NORM], NULL, &in));
+    TRY(next_part(m, s, &delta, w[W_ATTN_NORM], NULL, s->h, &in));
     TRY(streams_laurel(m, l, in, s)); /* s->laurel */
     TRY(mixers(m, l, st, in, s));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS], s, &delta));
@@ -413,13 +438,33 @@ static enum status streams_forward(struct decoder *m, const struct layer *l,
     TRY(m->op->add(m->be, s->resid, s->laurel, 1.0f));
     TRY(m->op->scale(m->be, s->resid, (float)sqrt(0.5)));
     delta = (struct delta){0};
-    TRY(next_part(m, s, &delta, w[W_FFN_NORM], NULL, &in));
+    TRY(next_part(m, s, &delta, w[W_FFN_NORM], NULL, s->h, &in));
     TRY(feed_forward(m, l, in, s));
     TRY(post_norm(m, w[W_POST_FFN_NORM], NULL, s, &delta));
     TRY(m->op->add(m->be, s->resid, delta.x, 1.0f));
     TRY(streams_correct(m, l, s)); /* s->resid: the active one, scaled */
     TRY(layer_input(m, l, s, &delta));
     return streams_add(m, delta.x, s);
+}
+
+/* s->h for the norm before attention: where one product alone reads it, as that product's operand. */
+static struct view attention_input(const struct decoder *m, const struct layer *l,
+                                   const struct scratch *s)
+{
+    bool global = model_is_global(&m->mc, (int32_t)(l - m->layer));
+    if (m->mc.arch->layer_norm || m->mc.arch->beside || l->is_delta || m->mc.kv_rank ||
+        l->w[W_Q_GATE])
+        return s->h;
+    return input_of(m, l, global ? global_qkv(&l->attn) : layer_qkv(&l->attn), OPERAND_NORM, s->h);
+}
+
+/* The same before a feed-forward. */
+static struct view ffn_input(const struct decoder *m, const struct layer *l,
+                             const struct scratch *s)
+{
+    if (m->mc.arch->layer_norm || l->w[W_ROUTER_NORM] || l->sparse)
+        return s->h;
+    return input_of(m, l, l->w[W_UP] ? W_UP : W_GATE_UP, OPERAND_NORM, s->h);
 }
 
 static enum status layer_forward(struct decoder *m, const struct layer *l,
@@ -433,11 +478,11 @@ static enum status layer_forward(struct decoder *m, const struct layer *l,
         return part_forward(m, l, st, s, delta);
     if (m->mc.n_streams)
         return streams_forward(m, l, st, s);
-    TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], &in));
+    TRY(next_part(m, s, delta, w[W_ATTN_NORM], w[W_ATTN_NORM_BIAS], attention_input(m, l, s), &in));
     TRY(mixers(m, l, st, in, s));
     TRY(post_norm(m, w[W_POST_ATTN_NORM], w[W_O_BIAS] ? w[W_O_BIAS] : w[W_GLOBAL_O_BIAS], s,
                   delta));
-    TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], &in));
+    TRY(next_part(m, s, delta, w[W_FFN_NORM], w[W_FFN_NORM_BIAS], ffn_input(m, l, s), &in));
     TRY(feed_forward(m, l, in, s));
     TRY(post_norm(m, w[W_POST_FFN_NORM], w[W_DOWN_BIAS], s, delta));
     if (w[W_INPUT_GATE]) {
@@ -501,7 +546,7 @@ enum status decoder_forward(struct decoder *m, const struct step_dev *st, struct
         TRY(layer_forward(m, &m->layer[i], st, &s, &delta));
     if (m->mc.n_streams)
         TRY(streams_end(m, &s));
-    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], &m->states));
+    TRY(next_part(m, &s, &delta, m->w[W_FINAL_NORM], m->w[W_FINAL_NORM_BIAS], s.h, &m->states));
     if (m->mc.headless) {
         assert(st->out_row.rows == 0);
         return ST_OK;

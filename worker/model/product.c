@@ -49,6 +49,29 @@ enum status product(struct decoder *m, const struct layer *l, enum weight_id id,
     return multiply(m, l->w[id], &l->input[id], in, out);
 }
 
+static bool rounds(const struct matrix_input *input)
+{
+    return input->n > 1 || (input->n == 1 && input->rule[0].grid != GRID_NONE);
+}
+
+struct view input_of(const struct decoder *m, const struct layer *l, enum weight_id id,
+                     enum operand_source from, struct view out)
+{
+    if (m->op->reads_operand && l->w[id] && !rounds(&l->input[id]) &&
+        m->op->reads_operand(m->be, l->w[id], from))
+        out.reader = l->w[id];
+    return out;
+}
+
+enum status product_act_mul(struct decoder *m, const struct layer *l, enum weight_id id,
+                            struct view in, struct view mid, struct view out)
+{
+    if (m->op->linear_act_mul && !rounds(&l->input[id]))
+        return m->op->linear_act_mul(m->be, m->act, l->w[id], in, mid, out);
+    TRY(product(m, l, id, in, mid));
+    return m->op->act_mul(m->be, m->act, mid, out);
+}
+
 enum status product_head(struct decoder *m, struct view in, struct view out)
 {
     return m->mc.tied ? m->op->linear(m->be, m->w[W_EMBED], in, out)
