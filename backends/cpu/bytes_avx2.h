@@ -15,6 +15,15 @@ static inline vb b_load(const void *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
+/* b_load for values that are used several times: a compiler that loads them for each use asks more of
+ * the load ports. */
+static inline vb b_load_once(const void *p)
+{
+    vb v = b_load(p);
+    __asm__("" : "+x"(v));
+    return v;
+}
+
 static inline void b_store(void *p, vb v)
 {
     _mm256_storeu_si256((__m256i *)p, v);

@@ -15,6 +15,15 @@ static inline vb b_load(const void *p)
     return vld1q_u8(p);
 }
 
+/* b_load for values that are used several times: a compiler that loads them for each use asks more of
+ * the load ports. */
+static inline vb b_load_once(const void *p)
+{
+    vb v = b_load(p);
+    __asm__("" : "+w"(v));
+    return v;
+}
+
 static inline void b_store(void *p, vb v)
 {
     vst1q_u8(p, v);

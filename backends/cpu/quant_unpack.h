@@ -1,7 +1,7 @@
 /* Groups of a quantised panel as bytes and f32 scales, over the vectors of one instruction set.
  * The including file has included bytes_X.h, which defines VL and, for vectors of VL columns x 4
  * bytes,
- *   b_load, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup */
+ *   b_load, b_load_once, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup */
 #ifndef BACKENDS_CPU_QUANT_UNPACK_H
 #define BACKENDS_CPU_QUANT_UNPACK_H
 
@@ -57,7 +57,7 @@ ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *grou
     const uint8_t *twos = group + (l.bits & 4 ? QUADS * 64 : 0);
     const uint8_t *ones = twos + (l.bits & 2 ? QUADS / 2 * 64 : 0);
     if (l.bits & 4)
-        c = both_fields(b_load(group + j * 64), 0, 4, 0, 15);
+        c = both_fields(b_load_once(group + j * 64), 0, 4, 0, 15);
     if (l.bits & 2) {
         int at = j % 2 * 4;
         struct bytes two = both_fields(b_load(twos + j / 2 * 64), at, at + 2, l.bits & 4, 3);
