@@ -6,7 +6,7 @@
 #include "backends/cpu/simd_avx2.h"
 #include "backends/cpu/x_words.h"
 
-enum { Q_ROWS = 4 };
+enum { Q_ROWS = 4, FEW_ROWS = 16 };
 typedef __m256i vb;
 typedef __m256i vi;
 

@@ -7,7 +7,7 @@
 #include "backends/cpu/x_words.h"
 
 #define Q_ROWS_8
-enum { Q_ROWS = 8 };
+enum { Q_ROWS = 8, FEW_ROWS = 16 };
 typedef __m512i vb;
 typedef __m512i vi;
 

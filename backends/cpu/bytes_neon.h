@@ -6,7 +6,7 @@
 #include "backends/cpu/simd_neon.h"
 
 #define Q_ROWS_6
-enum { Q_ROWS = 6, W_OFFSET = 0 };
+enum { Q_ROWS = 6, FEW_ROWS = 1, W_OFFSET = 0 };
 typedef uint8x16_t vb;
 typedef int32x4_t vi;
 

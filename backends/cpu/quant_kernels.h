@@ -1,6 +1,7 @@
 /* Products with quantised weights over the vectors of one instruction set.  The including file has
  * included bytes_X.h, which defines the names that quant_unpack.h lists and
  *   Q_ROWS                   most rows whose sums are in registers at once
+ *   FEW_ROWS                 most rows that are multiplied straight from the panel
  *   W_OFFSET                 weights are multiplied as the bytes q + W_OFFSET
  *   i_splat, i_dot, f_of_i   vectors of one int32 a column; i_dot adds four products a column
  * with DOT_WIDE, where i_dot takes unsigned weights and keeps all bits of their products,
@@ -13,7 +14,7 @@
  *   i_words                  the even and the odd bytes of a vector as words
  *   i_dot_words              adds two products of words a column
  *
- * One row (decode) takes the codes from the panel straight into the products.  More rows share the
+ * A few rows (decode) take the codes from the panel straight into the products.  More rows share the
  * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
  * with them. */
 #ifndef BACKENDS_CPU_QUANT_KERNELS_H
@@ -232,17 +233,17 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
         }
 }
 
-typedef void direct_fn(const struct quant_panel *t);
+typedef void direct_fn(const struct quant_panel *t, int rows, struct few_rows x);
 typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
                        float (*acc)[PANEL]);
 
 #define KIND_FNS(NAME, BITS, ...)                                                                  \
-    static void direct_##NAME(const struct quant_panel *t)                                         \
+    static void direct_##NAME(const struct quant_panel *t, int rows, struct few_rows x)            \
     {                                                                                              \
         if (BITS < 8 && !t->pack->values)                                                          \
-            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, true);                       \
+            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, rows, true, x);              \
         else if (BITS == 8 || BITS == 4)                                                           \
-            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, false);                      \
+            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, rows, false, x);             \
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
@@ -365,14 +366,34 @@ static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
     }
 }
 
+/* At most FEW_ROWS rows; the first DIRECT_ROWS of them bring the panel into the cache. */
+static void few_rows_panel(const struct quant_panel *t, size_t x_bytes)
+{
+    struct few_rows few = {.read = t->read};
+    for (int i = 0; i < t->n_tiles; i++) {
+        int r0 = cut_start(t->rows, t->n_tiles, i);
+        int in_tile = cut_start(t->rows, t->n_tiles, i + 1) - r0;
+        int passes = (in_tile + DIRECT_ROWS - 1) / DIRECT_ROWS;
+        few.step = in_tile * X_GROUP_BYTES;
+        for (int p = 0; p < passes; p++) {
+            int r = cut_start(in_tile, passes, p);
+            few.x = t->x + (size_t)r0 * x_bytes + r * GROUP;
+            few.info =
+                t->x + (size_t)r0 * x_bytes + in_tile * GROUP + r * (int)sizeof(struct quant_x);
+            few.out = t->out + (size_t)(r0 + r) * t->out_stride;
+            kind_fns[t->pack->kind].direct(t, cut_start(in_tile, passes, p + 1) - r, few);
+        }
+    }
+}
+
 static void fast_quant_panel(const struct quant_panel *t, void *scratch)
 {
     struct quant_scratch *own = scratch;
     const struct quant_layout *l = t->pack->lay;
     size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
     float(*sums)[PANEL] = own->tree[0];
-    if (t->rows == 1) {
-        kind_fns[t->pack->kind].direct(t);
+    if (t->rows <= FEW_ROWS) {
+        few_rows_panel(t, x_bytes);
         return;
     }
     for (int s = 0; s < t->shape.n_slices; s++) {

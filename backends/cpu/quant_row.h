@@ -1,7 +1,19 @@
-/* One row (decode) against a panel: the codes go from the panel straight into the products.
- * Included by quant_kernels.h, which says what the vectors must define. */
+/* A few rows (decode) against a panel: the codes go from the panel straight into the products, at
+ * most DIRECT_ROWS rows at a time.  Included by quant_kernels.h, which says what the vectors must
+ * define. */
 #ifndef BACKENDS_CPU_QUANT_ROW_H
 #define BACKENDS_CPU_QUANT_ROW_H
+
+enum { DIRECT_ROWS = 4 };
+
+/* Some rows of a tile: their bytes of a group, what belongs to them (struct quant_x), and the bytes
+ * from a group to the next. */
+struct few_rows {
+    const char *x, *info;
+    int step;
+    float *out; /* rows out_stride apart */
+    struct read_ahead read;
+};
 
 /* How the weights of a panel are multiplied: as their codes where those are consecutive
  * (q + offset = code), which saves mapping them; otherwise mapped. */
@@ -20,60 +32,35 @@ ALWAYS_INLINE struct form form_of(struct quant_layout l, const struct quant_pack
     return (struct form){.as_codes = true, .offset = offset};
 }
 
-/* Half h of a group, which begins at `group`, and of a row of x. */
+/* Half h of a group, which begins at `group`, and of some rows of x. */
 struct half {
     const uint8_t *group;
     const char *x;
-    const char *spread; /* of the group */
-    struct read_ahead read;
+    const struct quant_x *info;
     int h;
 };
 
 ALWAYS_INLINE struct bytes direct_quad(struct quant_layout l, struct form m, const struct half *f,
                                        int j, int q)
 {
-    if (q == 0)
-        read_ahead_quad(f->read, f->spread, j, quad_bytes_of(&l));
     return m.as_codes ? load_codes(l, f->group, j, q)
                       : load_weights(l, m.map, f->group, j, q, W_OFFSET);
 }
 
-/* The sums of q a of a half, pair q of the columns. */
+/* dot [rows] = the sums of q a of a half, pair q of the columns. */
 #ifdef DOT_WIDE
-/* Two chains for each vector, so that a product waits less for the one before it. */
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
+/* Codes of 4 bits, a single row.  The columns of high halves are not taken apart: the bytes as they
+ * are give low + 16 high.  Two chains for each vector, so that a product waits less for the one
+ * before it. */
+ALWAYS_INLINE struct sums nibble_dot(struct form m, const struct half *f, int q)
 {
-    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
-    const int n = QUADS / l.halves;
-    vi start = start_sum(info, l.halves, f->h, m.offset);
-    struct sums dot = {start, start}, odd = {i_splat(0), i_splat(0)};
-    UNROLL
-    for (int j = f->h * n; j < (f->h + 1) * n; j++) {
-        struct bytes w = direct_quad(l, m, f, j, q);
-        vi a = load_quad(f->x + 4 * j);
-        struct sums *chain = j % 2 ? &odd : &dot;
-        chain->a = i_dot(chain->a, w.a, a);
-        chain->b = i_dot(chain->b, w.b, a);
-    }
-    return (struct sums){i_add(dot.a, odd.a), i_add(dot.b, odd.b)};
-}
-
-/* The same of codes of 4 bits, a whole group.  The columns of high halves are not taken apart: the
- * bytes as they are give low + 16 high. */
-ALWAYS_INLINE struct sums nibble_dot(struct quant_layout l, struct form m, const struct half *f,
-                                     int q)
-{
-    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
     const vi zero = i_splat(0);
     assert(m.offset == 0 || m.offset == 8);
-    vi start16 = m.offset ? i_splat(info->start) : zero; /* 16 times the first value of a sum */
+    vi start16 = m.offset ? i_splat(f->info->start) : zero; /* 16 times the first value of a sum */
     vi start = m.offset ? i_sixteenth(start16) : zero;
     struct sums even = {start, start}, odd = {zero, start16};
     UNROLL
     for (int j = 0; j < QUADS; j++) {
-        if (q == 0)
-            read_ahead_quad(f->read, f->spread, j, quad_bytes_of(&l));
         vb both = b_load_once(f->group + j * 64 + 4 * VL * q);
         vi a = load_quad(f->x + 4 * j);
         struct sums *chain = j % 2 ? &odd : &even;
@@ -83,115 +70,167 @@ ALWAYS_INLINE struct sums nibble_dot(struct quant_layout l, struct form m, const
     vi low = i_add(even.a, odd.a), sum = i_add(even.b, odd.b);
     return (struct sums){low, i_sixteenth(i_sub(sum, low))};
 }
-#else
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
+
+ALWAYS_INLINE void half_dots(int rows, struct quant_layout l, struct form m, const struct half *f,
+                             int q, struct sums *dot)
 {
-    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
-    vi start = start_sum(info, l.halves, f->h, m.offset);
-    struct sums dot = {start, start}, narrow = dot;
+    const int n = QUADS / l.halves;
+    struct sums odd = {i_splat(0), i_splat(0)}; /* a second chain of a single row */
+    if (rows == 1 && m.as_codes && l.bits == 4 && l.halves == 1) {
+        dot[0] = nibble_dot(m, f, q);
+        return;
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        dot[r].a = dot[r].b = start_sum(&f->info[r], l.halves, f->h, m.offset);
+    UNROLL
+    for (int j = f->h * n; j < (f->h + 1) * n; j++) {
+        struct bytes w = direct_quad(l, m, f, j, q);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vi a = load_quad(f->x + r * GROUP + 4 * j);
+            struct sums *chain = rows == 1 && j % 2 ? &odd : &dot[r];
+            chain->a = i_dot(chain->a, w.a, a);
+            chain->b = i_dot(chain->b, w.b, a);
+        }
+    }
+    if (rows == 1)
+        dot[0] = (struct sums){i_add(dot[0].a, odd.a), i_add(dot[0].b, odd.b)};
+}
+#else
+ALWAYS_INLINE void half_dots(int rows, struct quant_layout l, struct form m, const struct half *f,
+                             int q, struct sums *dot)
+{
+    struct sums narrow[DIRECT_ROWS];
     const int n = QUADS / l.halves, quads = narrow_quads(l.bits);
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        dot[r].a = dot[r].b = start_sum(&f->info[r], l.halves, f->h, m.offset);
     UNROLL
     for (int j = 0; j < n; j++) {
         struct bytes w = direct_quad(l, m, f, f->h * n + j, q);
-        vi a = load_quad(f->x + 4 * (f->h * n + j));
-        if (m.as_codes) {
-            dot.a = narrow_dot(dot.a, &narrow.a, w.a, a, j, n, quads);
-            dot.b = narrow_dot(dot.b, &narrow.b, w.b, a, j, n, quads);
-        } else {
-            dot.a = i_dot(dot.a, w.a, a);
-            dot.b = i_dot(dot.b, w.b, a);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vi a = load_quad(f->x + r * GROUP + 4 * (f->h * n + j));
+            if (m.as_codes) {
+                dot[r].a = narrow_dot(dot[r].a, &narrow[r].a, w.a, a, j, n, quads);
+                dot[r].b = narrow_dot(dot[r].b, &narrow[r].b, w.b, a, j, n, quads);
+            } else {
+                dot[r].a = i_dot(dot[r].a, w.a, a);
+                dot[r].b = i_dot(dot[r].b, w.b, a);
+            }
         }
     }
-    return dot;
-}
-
-ALWAYS_INLINE struct sums nibble_dot(struct quant_layout l, struct form m, const struct half *f,
-                                     int q)
-{
-    return half_dot(l, m, f, q);
 }
 #endif
 
-/* acc after groups [g, g + n) of a single row; where super > 1, they are behind one head. */
-ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel *t, struct form m,
-                                 struct read_ahead read, int32_t g, int32_t n, const char *x,
-                                 struct pair acc[PAIRS])
+/* acc [rows] after groups [g, g + n); where super > 1, they are behind one head. */
+ALWAYS_INLINE void direct_groups(int rows, struct quant_layout l, const struct quant_panel *t,
+                                 struct form m, struct few_rows *x, int32_t g, int32_t n,
+                                 struct pair (*acc)[PAIRS])
 {
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
     const char *sub = head + quant_sub_at(&l, t->shape.skip, g, 0);
+    const char *spread = group_spread(&l, t->panel, g);
     const size_t step = quant_group_bytes(&l) + (l.super == 1 ? quant_head_bytes(&l) : 0);
-    struct half f = {.group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g),
-                     .x = x,
-                     .spread = group_spread(&l, t->panel, g),
-                     .read = read};
+    struct half f = {.group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g)};
     struct scales shared[PAIRS];
     for (int q = 0; q < PAIRS; q++)
         shared[q] = load_head(l, head, q);
     for (int32_t i = 0; i < n; i++) {
-        const struct quant_x *info = (const struct quant_x *)(const void *)(f.x + GROUP);
+        f.x = x->x;
+        f.info = (const struct quant_x *)(const void *)x->info;
+        read_ahead_group(x->read, spread, quad_bytes_of(&l));
         UNROLL
         for (f.h = 0; f.h < l.halves; f.h++) {
             UNROLL
             for (int q = 0; q < PAIRS; q++) {
+                struct sums dot[DIRECT_ROWS];
                 load_again();
-                struct sums dot = m.as_codes && l.bits == 4 && l.halves == 1
-                                      ? nibble_dot(l, m, &f, q)
-                                      : half_dot(l, m, &f, q);
+                half_dots(rows, l, m, &f, q, dot);
                 struct scales s = l.super == 1 ? load_head(l, head, q)
                                                : sub_scales(l, shared[q], sub + PANEL * f.h, q);
-                acc[q] = add_sum(acc[q], dot, &s, l.has_min, l.halves, f.h, info);
+                UNROLL
+                for (int r = 0; r < rows; r++)
+                    acc[r][q] =
+                        add_sum(acc[r][q], dot[r], &s, l.has_min, l.halves, f.h, &f.info[r]);
             }
         }
         f.group += step;
-        f.x += X_GROUP_BYTES;
-        f.spread += QUADS * quad_bytes_of(&l);
+        x->x += x->step;
+        x->info += x->step;
+        spread += QUADS * quad_bytes_of(&l);
         head += step;
         sub += PANEL * l.halves;
     }
 }
 
-ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes,
-                              struct read_ahead read)
+/* Adds slice s's sums to the tree, a binary counter of finished subtrees; after the last slice acc
+ * is the whole sum. */
+ALWAYS_INLINE void direct_climb(int rows, int s, struct pair (*tree)[DIRECT_ROWS][PAIRS],
+                                struct pair (*acc)[PAIRS])
 {
-    struct pair tree[TREE_LEVELS][PAIRS], acc[PAIRS];
-    const char *x = t->x;
-    float out[PANEL];
+    int level = 0;
+    for (; s >> level & 1; level++) {
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            for (int q = 0; q < PAIRS; q++) {
+                acc[r][q].a = v_add(tree[level][r][q].a, acc[r][q].a);
+                acc[r][q].b = v_add(tree[level][r][q].b, acc[r][q].b);
+            }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < PAIRS; q++)
+            tree[level][r][q] = acc[r][q];
+}
+
+ALWAYS_INLINE void direct_rows(int rows, struct quant_layout l, const struct quant_panel *t,
+                               bool as_codes, struct few_rows x)
+{
+    struct pair tree[TREE_LEVELS][DIRECT_ROWS][PAIRS], acc[DIRECT_ROWS][PAIRS];
     struct form m = form_of(l, t->pack, as_codes);
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end, n;
-        for (int q = 0; q < PAIRS; q++)
-            acc[q].a = acc[q].b = v_splat(0.0f);
-        for (slice_groups(&t->shape, s, &g, &end); g < end; g += n, x += n * X_GROUP_BYTES) {
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            for (int q = 0; q < PAIRS; q++)
+                acc[r][q].a = acc[r][q].b = v_splat(0.0f);
+        for (slice_groups(&t->shape, s, &g, &end); g < end; g += n) {
             n = l.super - (g + t->shape.skip / GROUP) % l.super;
             n = l.super > 1 && n < end - g ? n : end - g;
-            direct_groups(l, t, m, read, g, n, x, acc);
+            direct_groups(rows, l, t, m, &x, g, n, acc);
         }
-        int level = 0;
-        for (; s >> level & 1; level++)
-            for (int q = 0; q < PAIRS; q++) {
-                acc[q].a = v_add(tree[level][q].a, acc[q].a);
-                acc[q].b = v_add(tree[level][q].b, acc[q].b);
-            }
-        for (int q = 0; q < PAIRS; q++)
-            tree[level][q] = acc[q];
+        direct_climb(rows, s, tree, acc);
     }
-    for (int q = 0; q < PAIRS; q++) {
-        v_store(out + VL * q, acc[q].a);
-        v_store(out + PANEL / 2 + VL * q, acc[q].b);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        float sums[PANEL], *out = x.out + (size_t)r * t->out_stride;
+        for (int q = 0; q < PAIRS; q++) {
+            v_store(sums + VL * q, acc[r][q].a);
+            v_store(sums + PANEL / 2 + VL * q, acc[r][q].b);
+        }
+        for (int c = 0; c < t->cols; c++)
+            out[c] = t->bias ? sums[c] + t->bias[c] : sums[c];
     }
-    for (int c = 0; c < t->cols; c++)
-        t->out[c] = t->bias ? out[c] + t->bias[c] : out[c];
 }
 
-/* A loop of its own for every pattern that asks for every line: it has no branches. */
-ALWAYS_INLINE void direct_panel(struct quant_layout l, const struct quant_panel *t, bool as_codes)
+/* A single row and every line asked for is a loop without branches. */
+ALWAYS_INLINE void direct_panel(struct quant_layout l, const struct quant_panel *t, int rows,
+                                bool as_codes, struct few_rows x)
 {
-    struct read_ahead every = {t->read.bytes, 8, 8};
-    if (t->read.eighths == every.eighths)
-        direct_row(l, t, as_codes, every);
-    else
-        direct_row(l, t, as_codes, t->read);
+    if (rows == 1 && x.read.eighths == 8) {
+        x.read.eighths = 8;
+        direct_rows(1, l, t, as_codes, x);
+    } else if (rows == 1) {
+        direct_rows(1, l, t, as_codes, x);
+    } else if (FEW_ROWS > 1 && rows == 2) {
+        direct_rows(2, l, t, as_codes, x);
+    } else if (FEW_ROWS > 1 && rows == 3) {
+        direct_rows(3, l, t, as_codes, x);
+    } else if (FEW_ROWS > 1) {
+        direct_rows(4, l, t, as_codes, x);
+    }
 }
 
 #endif
