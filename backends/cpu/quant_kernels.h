@@ -233,17 +233,27 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
         }
 }
 
-typedef void direct_fn(const struct quant_panel *t, int rows, struct few_rows x);
+typedef void direct_fn(const struct quant_panel *t, struct few_rows x);
+typedef void few_fn(const struct quant_panel *t, int rows, struct few_rows x);
 typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
                        float (*acc)[PANEL]);
 
 #define KIND_FNS(NAME, BITS, ...)                                                                  \
-    static void direct_##NAME(const struct quant_panel *t, int rows, struct few_rows x)            \
+    static void direct_##NAME(const struct quant_panel *t, struct few_rows x)                      \
     {                                                                                              \
+        const struct quant_layout l = {BITS, __VA_ARGS__};                                         \
         if (BITS < 8 && !t->pack->values)                                                          \
-            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, rows, true, x);              \
-        else if (BITS == 8 || BITS == 4)                                                           \
-            direct_panel((struct quant_layout){BITS, __VA_ARGS__}, t, rows, false, x);             \
+            direct_one(l, t, true, x);                                                             \
+        else if (may_map(l))                                                                       \
+            direct_one(l, t, false, x);                                                            \
+    }                                                                                              \
+    static void few_##NAME(const struct quant_panel *t, int rows, struct few_rows x)               \
+    {                                                                                              \
+        const struct quant_layout l = {BITS, __VA_ARGS__};                                         \
+        if (FEW_ROWS > 1 && BITS < 8 && !t->pack->values)                                          \
+            direct_few(l, t, true, rows, x);                                                       \
+        else if (FEW_ROWS > 1 && may_map(l))                                                       \
+            direct_few(l, t, false, rows, x);                                                      \
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
@@ -252,9 +262,10 @@ typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
     }
 QUANT_KINDS(KIND_FNS)
 
-#define KIND_ROW(NAME, ...) [NAME] = {direct_##NAME, unpack_##NAME},
+#define KIND_ROW(NAME, ...) [NAME] = {direct_##NAME, few_##NAME, unpack_##NAME},
 static const struct {
-    direct_fn *direct;
+    direct_fn *direct; /* one row */
+    few_fn *few;       /* two rows to DIRECT_ROWS */
     unpack_fn *unpack;
 } kind_fns[QK_N] = {QUANT_KINDS(KIND_ROW)};
 
@@ -366,7 +377,7 @@ static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
     }
 }
 
-/* At most FEW_ROWS rows; the first DIRECT_ROWS of them bring the panel into the cache. */
+/* Two rows to FEW_ROWS; the first DIRECT_ROWS of them bring the panel into the cache. */
 static void few_rows_panel(const struct quant_panel *t, size_t x_bytes)
 {
     struct few_rows few = {.read = t->read};
@@ -374,14 +385,17 @@ static void few_rows_panel(const struct quant_panel *t, size_t x_bytes)
         int r0 = cut_start(t->rows, t->n_tiles, i);
         int in_tile = cut_start(t->rows, t->n_tiles, i + 1) - r0;
         int passes = (in_tile + DIRECT_ROWS - 1) / DIRECT_ROWS;
+        const char *x = t->x + (size_t)r0 * x_bytes;
         few.step = in_tile * X_GROUP_BYTES;
         for (int p = 0; p < passes; p++) {
-            int r = cut_start(in_tile, passes, p);
-            few.x = t->x + (size_t)r0 * x_bytes + r * GROUP;
-            few.info =
-                t->x + (size_t)r0 * x_bytes + in_tile * GROUP + r * (int)sizeof(struct quant_x);
+            int r = cut_start(in_tile, passes, p), rows = cut_start(in_tile, passes, p + 1) - r;
+            few.x = x + r * GROUP;
+            few.info = x + in_tile * GROUP + r * (int)sizeof(struct quant_x);
             few.out = t->out + (size_t)(r0 + r) * t->out_stride;
-            kind_fns[t->pack->kind].direct(t, cut_start(in_tile, passes, p + 1) - r, few);
+            if (rows == 1)
+                kind_fns[t->pack->kind].direct(t, few);
+            else
+                kind_fns[t->pack->kind].few(t, rows, few);
         }
     }
 }
@@ -392,6 +406,11 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
     const struct quant_layout *l = t->pack->lay;
     size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
     float(*sums)[PANEL] = own->tree[0];
+    if (t->rows == 1) {
+        kind_fns[t->pack->kind].direct(
+            t, (struct few_rows){t->x, t->x + GROUP, X_GROUP_BYTES, t->out, t->read});
+        return;
+    }
     if (t->rows <= FEW_ROWS) {
         few_rows_panel(t, x_bytes);
         return;

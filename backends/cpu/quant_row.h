@@ -215,22 +215,34 @@ ALWAYS_INLINE void direct_rows(int rows, struct quant_layout l, const struct qua
     }
 }
 
-/* A single row and every line asked for is a loop without branches. */
-ALWAYS_INLINE void direct_panel(struct quant_layout l, const struct quant_panel *t, int rows,
-                                bool as_codes, struct few_rows x)
+/* A single row; where every line is asked for, a loop without branches. */
+ALWAYS_INLINE void direct_one(struct quant_layout l, const struct quant_panel *t, bool as_codes,
+                              struct few_rows x)
 {
-    if (rows == 1 && x.read.eighths == 8) {
+    if (x.read.eighths == 8) {
         x.read.eighths = 8;
         direct_rows(1, l, t, as_codes, x);
-    } else if (rows == 1) {
+    } else {
         direct_rows(1, l, t, as_codes, x);
-    } else if (FEW_ROWS > 1 && rows == 2) {
-        direct_rows(2, l, t, as_codes, x);
-    } else if (FEW_ROWS > 1 && rows == 3) {
-        direct_rows(3, l, t, as_codes, x);
-    } else if (FEW_ROWS > 1) {
-        direct_rows(4, l, t, as_codes, x);
     }
+}
+
+/* Two rows to DIRECT_ROWS. */
+ALWAYS_INLINE void direct_few(struct quant_layout l, const struct quant_panel *t, bool as_codes,
+                              int rows, struct few_rows x)
+{
+    if (rows == 2)
+        direct_rows(2, l, t, as_codes, x);
+    else if (rows == 3)
+        direct_rows(3, l, t, as_codes, x);
+    else
+        direct_rows(4, l, t, as_codes, x);
+}
+
+/* Types whose values may have a table: 4 bits without a minimum. */
+ALWAYS_INLINE bool may_map(struct quant_layout l)
+{
+    return l.bits == 8 || (l.bits == 4 && !l.has_min);
 }
 
 #endif
