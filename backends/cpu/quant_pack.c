@@ -136,9 +136,9 @@ static void put_group(const struct quant_layout *l, code_quads codes, uint8_t *g
     if (l->bits & 4)
         group = put_plane(4, 0, codes, group);
     if (l->bits & 2)
-        group = l->bits & 4 ? put_plane(2, 4, codes, group) : put_plane(2, 0, codes, group);
+        group = put_plane(2, 0, codes, group);
     if (l->bits & 1)
-        put_plane(1, l->bits & 4 ? 4 : 2, codes, group);
+        put_plane(1, 2, codes, group);
 }
 
 /* Elements [GROUP] of column c, q of struct quant_block, but codes where values have a table. */
