@@ -91,6 +91,7 @@ Test(ops, rows_do_not_depend_on_their_neighbours)
     if (!reduced())
         check_all_chunks(0, 50, 20, 1);
     check_all_chunks(0, 50, 20, 5);
+    check_all_chunks(0, 50, 20, 16);
 }
 
 Test(ops, large_cases_in_chunks)
