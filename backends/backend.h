@@ -150,6 +150,14 @@ struct mem_bytes {
     size_t device, pinned;
 };
 
+/* What a model uses of a backend besides its weights. */
+struct backend_use {
+    enum dtype kv;     /* of the cache */
+    int32_t d_head[2]; /* sizes of a head of keys: [n_heads] */
+    int32_t n_heads;
+    bool rounds_inputs; /* some input_rule has a grid */
+};
+
 /* The uses of device memory, as the memory plan counts them. */
 enum mem_part {
     PART_OWN, /* the backend's own: mem_own of backend_info */
@@ -345,6 +353,9 @@ struct backend_ops {
     enum status (*reserve)(struct backend *be, const struct mem_plan *plan);
     void (*part)(struct backend *be, enum mem_part part);
     void (*used)(struct backend *be, struct mem_plan *out);
+
+    /* Called before the first step: makes what the model's ops need beyond that of its weights.  NULL: nothing. */
+    enum status (*prepare)(struct backend *be, const struct backend_use *use);
 
     /* Memory.
      *   alloc  zeroed bytes with 64-byte or stricter alignment

@@ -224,6 +224,12 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     }
     for (size_t i = 0; i < n; i++)
         fill(&src[i], (int32_t)i, w);
+    for (int i = 0; i < w->n_parts && !w->vector && st == ST_OK; i++)
+        st = metal_make_products(be, w->part[i].type, n_stacked > 0);
+    if (st != ST_OK) {
+        metal_free_weight(be, w);
+        return st;
+    }
     *out = w;
     return ST_OK;
 }

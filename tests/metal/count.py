@@ -29,9 +29,9 @@ TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/limits.h",
          "backends/gpu/args.h", "backends/metal/args.h",
-         *(f"backends/gpu/{name}.h" for name in ("reduce", "activated", "gates", "keys", "logits", "moe", "heads")),
+         *(f"backends/gpu/{name}.h" for name in ("reduce", "activated", "gates", "keys", "logits", "moe", "heads", "inputs")),
          *(f"backends/metal/shaders/{name}.metal" for name in ("inputs", "rows", "delta", "scaled", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "moe_matrix", "attention"))]
+                                                               "matrix", "moe", "moe_matrix", "attention", "attention_matrix"))]
 
 
 def text():
@@ -60,7 +60,7 @@ def matrices(name, rows):
 @functools.cache
 def functions():
     """{name: {block: [instructions]}}"""
-    builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
+    builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf", "fabsf"))
     shaders = re.sub(r"^METAL_EACH_TYPE\(.*\n", "", text(), flags=re.M)  # kernels of each type: their loops are below
     source = builtin + shaders + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
     source += "".join(matrices(name, rows) for name in MATRIX_TYPES for rows in MATRIX_TOKENS)

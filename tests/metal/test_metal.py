@@ -79,7 +79,7 @@ class Matrices(Emulated):
                 del os.environ[name]
 
 
-Matrices(need, METAL, "/tp1.2.4.8/matrices2", requests()).same_bytes("stories260K", "by_matrices_together")
+Matrices(need, METAL, "/tp1.2.4.8/matrices3", requests()).same_bytes("stories260K", "by_matrices_together")
 Constrained(need, METAL).same_bytes("together")
 SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
 small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))
