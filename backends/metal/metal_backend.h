@@ -282,6 +282,9 @@ enum status metal_round_rows(struct backend *be, const struct input_rule *r, int
 enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
                             struct view ids, struct view weights);
 size_t metal_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+/* Tokens of n_tokens > 0 that moe_ffn takes at a time with scales of the experts' inputs: those of all pairs fit where
+ * down's products are later.  At least one. */
+int32_t metal_rounded_tokens(const struct moe_layer *ml, int32_t n_tokens);
 enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                           struct view ids, struct view weights, struct view scratch,
                           struct view out);

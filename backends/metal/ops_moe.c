@@ -96,14 +96,13 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
 }
 static_assert((int)MOE_MAX_TOP_K <= 32, "a lane has an expert of its own");
 
-/* Tokens of a chunk whose rounded inputs, of each pair, fit into `sums`, which is free until down: at least one, of
- * MOE_SCALED_COLUMNS. */
-static int32_t rounded_chunk(const struct moe_layer *ml, const struct room *r)
+int32_t metal_rounded_tokens(const struct moe_layer *ml, int32_t n_tokens)
 {
-    size_t token = (size_t)ml->top_k * (size_t)ml->hidden * sizeof(float);
-    size_t n = (r->total - r->sums) / token;
+    int32_t most = chunk_of(ml, n_tokens);
+    const struct room r = room_of(ml, most);
+    size_t n = (r.total - r.sums) / ((size_t)ml->top_k * (size_t)ml->hidden * sizeof(float));
     assert(n > 0);
-    return n < MAX_PAIRS ? (int32_t)n : MAX_PAIRS;
+    return n < (size_t)most ? (int32_t)n : most;
 }
 
 struct chunk {
@@ -323,10 +322,10 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit <= 0.0f && !ml->weigh_input));
     assert(!ml->round_hidden.shared); /* one rank */
-    int32_t most = chunk_of(ml, x.rows);
-    const struct room room = room_of(ml, most);
-    if (ml->input_scale && rounded_chunk(ml, &room) < most)
-        most = rounded_chunk(ml, &room);
+    if (x.rows == 0)
+        return ST_OK;
+    const struct room room = room_of(ml, chunk_of(ml, x.rows));
+    int32_t most = ml->input_scale ? metal_rounded_tokens(ml, x.rows) : chunk_of(ml, x.rows);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < most ? x.rows - t : most;
         struct chunk c = {.ml = ml,
