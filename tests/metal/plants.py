@@ -112,6 +112,21 @@ PLANTS = {
     "every head reads the first one's columns": ("shaders/linear.metal", "    x += (int64_t)group.z * a.x_step;\n", "", WEIGHTS, None),
     "blocks counted from a share's first column": ("scaled.c", "(size_t)((p->skip + k) / form->block)", "(size_t)(k / form->block)",
                                                    OPS, "embed"),
+    "splits left out by their simdgroups": ("shaders/attention_matrix.metal", "key0 += 32 * METAL_LINEAR_SIMDS)",
+                                            "key0 += 64 * METAL_LINEAR_SIMDS)", OPS, "attention"),
+    "splits counted from the first key that is seen": ("shaders/attention_matrix.metal", "for (int key0 = 32 * first; key0",
+                                                       "for (int key0 = 32 * first + t.first % 32; key0", OPS, "attention"),
+    "values reach rows that do not see them": ("shaders/attention_matrix.metal", "warp_max(strange) > 0.0f", "warp_max(strange) > 1.0f",
+                                               OPS, "attention"),
+    "a missing barrier of attention's maxima": ("shaders/attention_matrix.metal", "    SIMD_BARRIER(); /* peaks are written */\n", "",
+                                                OPS, "attention"),
+    "every expert rounds by the first one's scale": ("shaders/moe.metal", "x[row * a.x_stride + i], a.scale[e]);",
+                                                     "x[row * a.x_stride + i], a.scale[0]);", MOE, None),
+    "rounded inputs read by token": ("ops_moe.c", "        args.by_token = 0;\n", "", MOE, None),
+    "an expert's scale gives way to the peak": ("ops_moe.c", "if (ml->hidden_scale)", "if (ml->hidden_scale && !ml->input_scale)", MOE,
+                                                None),
+    "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
+    "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return ST_OK;", BACKEND, None),
 }
 PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE]
 BASE = "without a mistake"
