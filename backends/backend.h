@@ -568,7 +568,7 @@ struct backend_ops {
                            struct view ids, struct view weights, struct view scratch,
                            struct view out);
     /* moe_ffn in two parts, for at most MOE_AT_ONCE tokens, where ranks share groups of the input of down; both NULL without
-     * FEATURE_ROUND_EXPERTS.  With n = input_groups(round_hidden),
+     * FEATURE_ROUND_EXPERTS, and of a backend that runs on one rank alone.  With n = input_groups(round_hidden),
      *   moe_hidden  all that comes before down; peaks[t, i n + g] = the greatest magnitude in group g of the input of down of
      *               token t's expert i, 0 where this rank has none of its columns
      *   moe_down    rounds that input by the greatest peaks of all ranks and computes the rest; ids and scratch as
