@@ -151,6 +151,24 @@ Test(metal, pipelines_are_of_what_the_model_uses)
     }
 }
 
+/* What `prepare` is for: the double refuses a pipeline that is made in a step. */
+Test(metal, a_pipeline_in_a_step_is_seen)
+{
+    static const struct backend_use use = {.kv = DT_BF16, .d_head = {64}, .n_heads = 1};
+    struct backend *be = open_metal();
+    MUST(metal_prepare(be, &use));
+    metal_double_catch(true);
+    metal_double_seal(true);
+    MUST(metal_make_pipeline(be, metal_attention_kernel(be, DT_BF16, 64)));
+    cr_assert_null(metal_double_error());
+    MUST(metal_make_pipeline(be, metal_attention_kernel(be, DT_F16, 64)));
+    const char *error = metal_double_error();
+    cr_assert(error && strstr(error, "pipeline"), "%s", error ? error : "no error");
+    metal_double_seal(false);
+    metal_double_catch(false);
+    close_metal(be);
+}
+
 /* A model that comes later gets its own; those that are there stay. */
 Test(metal, another_type_makes_its_pipelines_alone)
 {
