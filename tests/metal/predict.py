@@ -11,7 +11,7 @@ What it stands on, of which nothing was measured here:
                beside it, so each instruction waits for the one before it: 4 ticks (LONE)
   lone, matrices  four simdgroups for a token and the heads of a KV head, or for 8 rows of a prompt, share its keys
   matrices     a product of 8x8 matrices takes 18 ticks (count.py); a decode's row of x is padded to 8
-  launches     3 us a dispatch (LAUNCH_US), 12 a layer and 6 a step (held against the double by test_predict.py)
+  launches     3 us a dispatch (LAUNCH_US), 9 a layer and 6 a step (held against the double by test_predict.py)
 A kernel takes the longest of its bytes and its ticks."""
 import argparse
 import pathlib
@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import count  # noqa: E402
 
 README = pathlib.Path(__file__).resolve().parent / "README.md"
-READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE, SIMDS = 0.8, 4, 3.0, 12, 6, 8, 32, 4
+READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE, SIMDS = 0.8, 4, 3.0, 9, 6, 8, 32, 4
 BITS = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625,
         "IQ4_NL": 4.5, "IQ4_XS": 4.25, "E4M3": 8.25, "INT4_BF16": 4.5, "INT4_ZERO_F16": 4.75, "INT4_ZERO_BF16": 4.75,
         "INT8_BF16": 8.5, "INT8_ZERO_F16": 8.75, "INT8_ZERO_BF16": 8.75,

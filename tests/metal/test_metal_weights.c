@@ -323,3 +323,59 @@ Test(metal_weights, weights_that_it_has_not_are_refused_by_name)
     weight_refused(be, src, ST_RANGE, "first element 2");
     close_metal(be);
 }
+
+/* Parts of one type are one dispatch, whose rows have the bits of products of each part; others stay apart. */
+static void check_parts(struct backend *be, const enum dtype *types, uint64_t dispatches)
+{
+    enum { K = 256, ROWS = 5, PARTS = 3, X = 2 };
+    static float in[X][K], got[X][PARTS * ROWS], want[X][ROWS];
+    struct weight_src src = {
+        .name = "parts", .cols = K, .n_parts = PARTS, .n_slices = 1, .slice_end = {K}};
+    struct weight *w;
+    struct buf *x, *out;
+    void *data[PARTS];
+    for (int i = 0; i < X * K; i++)
+        in[i / K][i % K] = (float)(i * 104729 % 2003 - 1000) / 331.0f;
+    for (int i = 0; i < PARTS; i++) {
+        const struct quant_form *f = quant_form(types[i]);
+        data[i] = quant_random_blocks(types[i], ROWS * K, 0.02f, (uint32_t)i + 3U);
+        src.part[i] = (struct weight_part){.data = data[i],
+                                           .row_bytes = (size_t)(K / f->block * f->n_bytes),
+                                           .dtype = types[i],
+                                           .rows = ROWS};
+    }
+    MUST(metal_alloc(be, sizeof in, MEM_DEVICE, &x));
+    MUST(metal_alloc(be, sizeof got, MEM_DEVICE, &out));
+    struct view vx = f32_view(x, 0, X, K, K), vo = f32_view(out, 0, X, PARTS * ROWS, PARTS * ROWS);
+    MUST(metal_write(be, vx, in));
+    MUST(metal_load_weight(be, &src, &w));
+    uint64_t before = metal_double_dispatches();
+    MUST(metal_linear(be, w, vx, vo));
+    MUST(metal_read(be, got, vo));
+    cr_assert_eq(metal_double_dispatches(), before + dispatches);
+    metal_free_weight(be, w);
+    for (int i = 0; i < PARTS; i++) {
+        struct weight_src one = src;
+        one.n_parts = 1;
+        one.part[0] = src.part[i];
+        MUST(metal_load_weight(be, &one, &w));
+        MUST(metal_linear(be, w, vx, view_columns(vo, 0, ROWS)));
+        MUST(metal_read(be, want, view_columns(vo, 0, ROWS)));
+        for (int t = 0; t < X; t++)
+            cr_assert_arr_eq(&got[t][i * ROWS], want[t], sizeof want[t], "part %d, row %d", i, t);
+        metal_free_weight(be, w);
+        free(data[i]);
+    }
+    metal_free(be, x);
+    metal_free(be, out);
+}
+
+Test(metal_weights, parts_of_one_type_are_one_dispatch)
+{
+    struct backend *be = open_metal();
+    check_parts(be, (const enum dtype[]){DT_Q4_K, DT_Q4_K, DT_Q4_K}, 1);
+    check_parts(be, (const enum dtype[]){DT_Q4_K, DT_Q4_K, DT_Q6_K}, 2);
+    check_parts(be, (const enum dtype[]){DT_Q6_K, DT_Q4_K, DT_Q6_K}, 3);
+    check_parts(be, (const enum dtype[]){DT_IQ4_NL, DT_IQ4_NL, DT_IQ4_NL}, 3);
+    close_metal(be);
+}
