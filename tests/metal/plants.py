@@ -121,12 +121,13 @@ PLANTS = {
     "a missing barrier of attention's maxima": ("shaders/attention_matrix.metal", "    SIMD_BARRIER(); /* peaks are written */\n", "",
                                                 OPS, "attention"),
     "every expert rounds by the first one's scale": ("shaders/moe.metal", "x[row * a.x_stride + i], a.scale[e]);",
-                                                     "x[row * a.x_stride + i], a.scale[0]);", MOE, None),
+                                                     "x[row * a.x_stride + i], a.scale[0 * e]);", MOE, None),
     "rounded inputs read by token": ("ops_moe.c", "        args.by_token = 0;\n", "", MOE, None),
     "an expert's scale gives way to the peak": ("ops_moe.c", "if (ml->hidden_scale)", "if (ml->hidden_scale && !ml->input_scale)", MOE,
                                                 None),
+    "parts that only look like neighbours": ("weight.c", "next->at == end)", "next->at >= end)", WEIGHTS, None),
     "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
-    "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return ST_OK;", BACKEND, None),
+    "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return c ? ST_OK : check_columns(be, c);", BACKEND, None),
 }
 PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE]
 BASE = "without a mistake"
