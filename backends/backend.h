@@ -159,6 +159,14 @@ struct mem_bytes {
     size_t device, pinned;
 };
 
+/* What a model uses of a backend besides its weights. */
+struct backend_use {
+    enum dtype kv;     /* of the cache */
+    int32_t d_head[2]; /* sizes of a head of keys: [n_heads] */
+    int32_t n_heads;
+    bool rounds_inputs; /* some input_rule has a grid */
+};
+
 /* The uses of device memory, as the memory plan counts them. */
 enum mem_part {
     PART_OWN, /* the backend's own: mem_own of backend_info */
@@ -354,6 +362,9 @@ struct backend_ops {
     enum status (*reserve)(struct backend *be, const struct mem_plan *plan);
     void (*part)(struct backend *be, enum mem_part part);
     void (*used)(struct backend *be, struct mem_plan *out);
+
+    /* Called before the first step: makes what the model's ops need beyond that of its weights.  NULL: nothing. */
+    enum status (*prepare)(struct backend *be, const struct backend_use *use);
 
     /* Memory.
      *   alloc  zeroed bytes with 64-byte or stricter alignment
@@ -576,7 +587,7 @@ struct backend_ops {
                            struct view ids, struct view weights, struct view scratch,
                            struct view out);
     /* moe_ffn in two parts, for at most MOE_AT_ONCE tokens, where ranks share groups of the input of down; both NULL without
-     * FEATURE_ROUND_EXPERTS.  With n = input_groups(round_hidden),
+     * FEATURE_ROUND_EXPERTS, and of a backend that runs on one rank alone.  With n = input_groups(round_hidden),
      *   moe_hidden  all that comes before down; peaks[t, i n + g] = the greatest magnitude in group g of the input of down of
      *               token t's expert i, 0 where this rank has none of its columns
      *   moe_down    rounds that input by the greatest peaks of all ranks and computes the rest; ids and scratch as

@@ -26,4 +26,7 @@ NUMBER_FN int32_t rel_at(int32_t distance)
 /* GELU: the erf form; RELU2: the square of ReLU, see FEATURE_RELU2 */
 enum act { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU, ACT_RELU2 };
 
+/* Grids of struct input_rule. */
+enum input_grid { GRID_NONE, GRID_INT8, GRID_E4M3 };
+
 #endif

@@ -16,10 +16,9 @@ enum { SORTED_GROUPS = 4096 /* most groups of a row of INT4_SORTED and INT8_SORT
  * of its values becomes scale times the nearest number of the grid to value / scale, ties to even.  The scale is the
  * group's peak, its greatest magnitude, divided by 127.5 (INT8, -128 to 127) or by 448 (E4M3); a group of zeros stays
  * so.  All in f32, each operation rounded. */
-enum input_grid { GRID_NONE, GRID_INT8, GRID_E4M3 };
 struct input_rule {
-    enum input_grid grid;
-    float scale;   /* > 0: of every value, in place of the peak's */
+    enum input_grid grid; /* limits.h */
+    float scale;          /* > 0: of every value, in place of the peak's */
     int32_t group; /* columns that share a scale, counted from the first of all ranks; 0: all */
     int32_t first, all; /* this rank's first column, and those of all ranks */
     bool shared; /* a group has columns of several ranks, and the peaks come from all of them */

@@ -30,7 +30,7 @@ template <bool WHOLE> DEVICE int32_t place()
 }
 
 /* By all threads of the group: every one gets it.  The order of a maximum changes no bit. */
-template <bool WHOLE> DEVICE float peak_of(const float *x, column_span s)
+template <bool WHOLE> DEVICE float peak_of(const float *x, struct input_span s)
 {
     const float peak = peak_from(x, s.from + place<WHOLE>(), s.to, WHOLE ? THREADS : 32);
     return WHOLE ? block_max(peak) : warp_max(peak);
@@ -59,13 +59,13 @@ template <bool WHOLE> KERNEL(THREADS) round_input_kernel(struct inputs_args a)
         return; /* as above */
     const float *x = a.x + (int64_t)blockIdx.x * a.x_stride;
     float *out = a.out + (int64_t)blockIdx.x * a.out_stride, scale = a.rule.scale;
-    const column_span s = group_span(a.rule, g, a.n);
+    const enum input_grid grid = (enum input_grid)a.rule.grid;
+    const struct input_span s = group_span(a.rule, g, a.n);
     if (!(scale > 0.0f))
-        scale =
-            scale_of_peak(a.rule.grid, a.peaks ? a.peaks[(int64_t)blockIdx.x * a.peaks_stride + g]
-                                               : peak_of<WHOLE>(x, s));
+        scale = scale_of_peak(grid, a.peaks ? a.peaks[(int64_t)blockIdx.x * a.peaks_stride + g]
+                                            : peak_of<WHOLE>(x, s));
     for (int32_t i = s.from + place<WHOLE>(); i < s.to; i += WHOLE ? THREADS : 32)
-        out[i] = on_grid(a.rule.grid, x[i], scale);
+        out[i] = on_grid(grid, x[i], scale);
 }
 
 static dim3 grid_of(const struct inputs_args *a, int32_t rows)

@@ -1,89 +1,14 @@
-/* The rounding of matrices' inputs (struct input_rule) in kernels: inputs.cu's own, and those that
- * round what they make.  The bits are the CPU's: a comparison, a division and a product a value. */
+/* The rounding of matrices' inputs (struct input_rule) in kernels: inputs.cu's own, and those that round what they
+ * make. */
 #ifndef BACKENDS_CUDA_INPUTS_H
 #define BACKENDS_CUDA_INPUTS_H
 
 #include "backends/cuda/gpu.h"
-
-/* What kernels take of an input_rule. */
-struct rounding {
-    enum input_grid grid;
-    float scale;   /* > 0: of every value */
-    int32_t group; /* columns of a group; 0: all */
-    int32_t first; /* this rank's first column */
-};
+#include "backends/gpu/inputs.h"
 
 static inline struct rounding rounding_of(const struct input_rule *r)
 {
-    return {r->grid, r->scale, r->group, r->first};
-}
-
-/* x as a number of the grid, times scale. */
-DEVICE float on_grid(enum input_grid grid, float x, float scale)
-{
-    const float magic = 0x1.8p23f; /* ties to even: the sum has no bits below 1 */
-    if (scale == 0.0f)             /* zeros, or so near to them that the scale is */
-        return x != x ? x : 0.0f;
-    float y = x / scale;
-    if (grid == GRID_E4M3)
-        return f32_of_e4m3(e4m3_of_f32(y)) * scale;
-    y = y < -128.0f ? -128.0f : y > 127.0f ? 127.0f : y;
-    return ((y + magic) - magic) * scale;
-}
-
-/* The scale of a group with that peak. */
-DEVICE float scale_of_peak(enum input_grid grid, float peak)
-{
-    return peak / (grid == GRID_INT8 ? 127.5f : 448.0f);
-}
-
-/* Columns of a rank, from <= to. */
-struct column_span {
-    int32_t from, to;
-};
-
-/* Those of group g among a rank's n; empty where there are none. */
-DEVICE column_span group_span(const struct rounding &r, int32_t g, int32_t n)
-{
-    const int64_t first = (int64_t)g * r.group - r.first, end = first + r.group;
-    if (r.group == 0)
-        return {0, n};
-    return {first < 0   ? 0
-            : first > n ? n
-                        : (int32_t)first,
-            end > n   ? n
-            : end < 0 ? 0
-                      : (int32_t)end};
-}
-
-/* The greatest magnitude that this thread sees: elements at, at + step, ... below to. */
-DEVICE float peak_from(const float *x, int32_t at, int32_t to, int32_t step)
-{
-    float peak = 0.0f;
-    for (int32_t i = at; i < to; i += step) {
-        const float a = fabsf(x[i]);
-        peak = a > peak ? a : peak;
-    }
-    return peak;
-}
-
-/* x [n] in shared memory, by a warp: all of them written before and after. */
-DEVICE void round_by_warp(const struct rounding &r, float *x, int32_t n)
-{
-    sync_warp(); /* elements are of other lanes */
-    for (int32_t g = r.group > 0 ? r.first / r.group : 0;; g++) {
-        const column_span s = group_span(r, g, n);
-        if (s.from >= s.to)
-            break;
-        float scale = r.scale;
-        if (!(scale > 0.0f))
-            scale = scale_of_peak(r.grid, warp_max(peak_from(x, s.from + lane_id(), s.to, 32)));
-        for (int32_t i = s.from + lane_id(); i < s.to; i += 32)
-            x[i] = on_grid(r.grid, x[i], scale);
-        if (s.to == n)
-            break;
-    }
-    sync_warp(); /* as above */
+    return {(int32_t)r->grid, r->scale, r->group, r->first};
 }
 
 #endif

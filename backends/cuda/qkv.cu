@@ -168,7 +168,7 @@ latent_kernel(qkv_args a, struct rounding rule, const float *q_heads, int32_t he
         sync_warp(); /* the row is whole */
         norm_head(x, a.k_norm, a.eps, latent);
         if (rule.grid != GRID_NONE)
-            round_by_warp(rule, x, latent);
+            round_by_warp(rule, x, latent, lane_id());
         rotate_head(a, t, x + latent);
         store_head(a, x, a.k, a.k_scale, a.slot[t]);
         return;

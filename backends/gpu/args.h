@@ -16,6 +16,14 @@ enum {
     BIAS_THREADS = 256, /* moe_bias */
 };
 
+/* inputs.h: what kernels take of an input_rule; with a scale of all values a group is any run of columns. */
+struct rounding {
+    int32_t grid;  /* enum input_grid */
+    float scale;   /* > 0: of every value */
+    int32_t group; /* columns of a group; 0: all */
+    int32_t first; /* this rank's first column */
+};
+
 /* gates.h */
 struct sigmoid_mul_args {
     int32_t n, x_stride, gate_stride;

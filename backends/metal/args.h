@@ -49,8 +49,15 @@
     METAL_WEIGHT_KERNELS(X, matrix_one)                                                            \
     METAL_WEIGHT_KERNELS(X, experts_matrix)                                                        \
     METAL_WEIGHT_KERNELS(X, experts_matrix_one)                                                    \
+    X(attention_matrix_f32)                                                                        \
+    X(attention_matrix_f16)                                                                        \
+    X(attention_matrix_bf16)                                                                       \
+    X(attention_matrix_wide_f32)                                                                   \
+    X(attention_matrix_wide_f16)                                                                   \
+    X(attention_matrix_wide_bf16)                                                                  \
     X(input_peaks)                                                                                 \
     X(round_input)                                                                                 \
+    X(round_experts)                                                                               \
     X(copy_bytes)                                                                                  \
     X(zero_bytes)                                                                                  \
     X(moe_route)                                                                                   \
@@ -99,14 +106,16 @@ enum {
     METAL_LINEAR_SIMDS = 4,   /* simdgroups of a group of linear */
     METAL_LINEAR_ROWS = 2,    /* of a simdgroup: rows of w, */
     METAL_LINEAR_TOKENS = 8,  /* and rows of x, */
-    METAL_LINEAR_ROWS_ONE = 4, /* of linear_one, which has one row of x: rows of w */
-    METAL_MATRIX_ROWS = 16,    /* the same of matrix and matrix_one: rows of w, */
-    METAL_MATRIX_TOKENS = 32,  /* of matrix: rows of x, */
-    METAL_MATRIX_ONE = 8,      /* and of matrix_one */
-    TOPK_CHUNK = 2048,         /* columns of a chunk of topk: 16 KiB of keys */
-    METAL_DELTA_THREADS = 128, /* of a group of delta_conv and delta_rule: columns */
-    METAL_MAX_HEAD = 512,      /* largest d_head, and d_value of latent attention */
-    METAL_MAX_LATENT = 576,    /* largest d_head of latent attention */
+    METAL_LINEAR_ROWS_ONE = 4,    /* of linear_one, which has one row of x: rows of w */
+    METAL_MATRIX_ROWS = 16,       /* the same of matrix and matrix_one: rows of w, */
+    METAL_MATRIX_TOKENS = 32,     /* of matrix: rows of x, */
+    METAL_MATRIX_ONE = 8,         /* and of matrix_one */
+    METAL_MATRIX_HEAD = 128,      /* largest d_head and d_value of attention_matrix, */
+    METAL_MATRIX_WIDE_HEAD = 256, /* and of attention_matrix_wide */
+    TOPK_CHUNK = 2048,            /* columns of a chunk of topk: 16 KiB of keys */
+    METAL_DELTA_THREADS = 128,    /* of a group of delta_conv and delta_rule: columns */
+    METAL_MAX_HEAD = 512,         /* largest d_head, and d_value of latent attention */
+    METAL_MAX_LATENT = 576,       /* largest d_head of latent attention */
     METAL_MAX_SLICES = N_SLICES,
     METAL_BYTES_OF_THREAD = 4, /* of copy_bytes and zero_bytes */
     METAL_INPUT_SIMDS = 8,     /* of a group of input_peaks and round_input */
@@ -220,19 +229,19 @@ struct metal_delta_args {
     float dt_min, dt_max;
 };
 
-/* What kernels take of an input_rule; with a scale of all values a group is any run of columns. */
-enum metal_grid { METAL_GRID_NONE, METAL_GRID_INT8, METAL_GRID_E4M3 };
-struct metal_rule {
-    int32_t grid;         /* enum metal_grid */
-    int32_t group, first; /* columns of a group, 0: all; this rank's first column */
-    float scale;          /* > 0: of every value */
-};
-
 /* n columns of each row, groups [first_group, end_group). */
 struct metal_inputs_args {
-    struct metal_rule rule;
+    struct rounding rule;
     int32_t n, x_stride, out_stride, peaks_stride;
     int32_t first_group, end_group, has_peaks;
+};
+
+/* Inputs of experts, n columns of each pair. */
+struct metal_round_experts_args {
+    int32_t n, top_k, id_stride, x_stride, out_stride;
+    int32_t by_token,
+        grid; /* by_token: row of x is the pair's token, else its place; enum input_grid */
+    float scale[MOE_MAX_EXPERTS];
 };
 
 struct metal_qkv_args {
@@ -242,7 +251,7 @@ struct metal_qkv_args {
     int32_t interleaved, has_q_norm, has_k_norm, has_q_scale;
     int32_t qk_unit, v_norm, v_is_k;
     int32_t head, head_stride; /* latent_to_cache: elements of a head of q_heads, of its row */
-    struct metal_rule round_latent;
+    struct rounding round_latent;
     float eps;
 };
 

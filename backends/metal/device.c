@@ -1,4 +1,5 @@
-/* The device, its queue and the pipelines of all kernels, made from the text in the binary. */
+/* The device, its queue and the pipelines of kernels, made from the text in the binary: those that every model needs
+ * when the device is opened, the others with the model's weights and in `prepare`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static enum status make_library(struct backend *be)
 /* Most threads of a group of any kernel, and of those of matrices, which take many registers. */
 enum { MAX_THREADS = 256, MATRIX_THREADS = 32 * METAL_LINEAR_SIMDS, SIMD_WIDTH = 32 };
 
-static enum status make_pipeline(struct backend *be, int i)
+static enum status make_one(struct backend *be, int i)
 {
     id error = NULL, function = MTL(new_function, be->library, string_of(metal_kernel_names[i]));
     if (!function)
@@ -80,6 +81,23 @@ static enum status make_pipeline(struct backend *be, int i)
     return ST_OK;
 }
 
+/* Kernels that models differ in: of types of weights, of caches, and for rounded inputs. */
+static bool by_model(int i)
+{
+    return i <= (int)KERNEL_round_experts ||
+           (i >= (int)KERNEL_attention_f32 && i <= (int)KERNEL_attention_e4m3);
+}
+
+enum status metal_make_pipeline(struct backend *be, enum metal_kernel kernel)
+{
+    if (be->pipeline[kernel])
+        return ST_OK;
+    void *pool = objc_autoreleasePoolPush();
+    enum status st = make_one(be, kernel);
+    objc_autoreleasePoolPop(pool);
+    return st;
+}
+
 static enum status take_all(struct backend *be)
 {
     be->device = MTLCreateSystemDefaultDevice();
@@ -91,8 +109,35 @@ static enum status take_all(struct backend *be)
         FAIL(ST_DEVICE, "Metal device %s gives no command queue", be->name);
     TRY(make_library(be));
     for (int i = 0; i < N_METAL_KERNELS; i++)
-        if (be->matrices || !metal_kernel_is_of_matrices(i))
-            TRY(make_pipeline(be, i));
+        if (!by_model(i))
+            TRY(make_one(be, i));
+    return ST_OK;
+}
+
+enum status metal_make_products(struct backend *be, enum metal_type type, bool stack)
+{
+    static const enum metal_kernel chains[] = {KERNEL_linear_f32, KERNEL_linear_one_f32},
+                                   matrices[] = {KERNEL_matrix_f32, KERNEL_matrix_one_f32},
+                                   experts[] = {KERNEL_experts_matrix_f32,
+                                                KERNEL_experts_matrix_one_f32};
+    for (int i = 0; i < 2; i++)
+        TRY(metal_make_pipeline(be, metal_kernel_of((be->matrices ? matrices : chains)[i], type)));
+    if (!stack)
+        return metal_make_pipeline(be, metal_kernel_of(KERNEL_embed_f32, type));
+    for (int i = 0; i < 2 && be->matrices; i++)
+        TRY(metal_make_pipeline(be, metal_kernel_of(experts[i], type)));
+    return be->matrices ? ST_OK
+                        : metal_make_pipeline(be, metal_kernel_of(KERNEL_experts_f32, type));
+}
+
+enum status metal_prepare(struct backend *be, const struct backend_use *use)
+{
+    static const enum metal_kernel rounding[] = {KERNEL_input_peaks, KERNEL_round_input,
+                                                 KERNEL_round_experts};
+    for (size_t i = 0; i < ARRAY_LEN(rounding) && use->rounds_inputs; i++)
+        TRY(metal_make_pipeline(be, rounding[i]));
+    for (int32_t i = 0; i < use->n_heads; i++)
+        TRY(metal_make_pipeline(be, metal_attention_kernel(be, use->kv, use->d_head[i])));
     return ST_OK;
 }
 

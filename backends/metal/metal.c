@@ -48,19 +48,18 @@ static enum status metal_open(struct backend **out, const struct backend_config 
 static void metal_info(struct backend *be, struct backend_info *out)
 {
     size_t used, total = metal_device_bytes(be, &used);
-    _Static_assert(N_FEATURES == 24, "all but two are here: is the new one, too?");
+    _Static_assert(N_FEATURES == 24, "all but one are here: is the new one, too?");
     *out = (struct backend_info){
         .mem_free = total > used ? total - used : 0,
         .mem_total = total,
-        .features =
-            ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
+        .features = ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_SORTED),
         .experts = true,
         .max_head = METAL_MAX_HEAD,
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
     /* the orders of this backend's products, which decide their bits */
-    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices2" : "chains3");
+    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices3" : "chains3");
 }
 
 const struct backend_ops metal_ops = {
@@ -77,6 +76,7 @@ const struct backend_ops metal_ops = {
     .sync = metal_sync,
     .host_ptr = metal_host_ptr,
     .pinned_ptr = metal_pinned_ptr,
+    .prepare = metal_prepare,
     .weight_bytes = metal_weight_bytes,
     .load_weight = metal_load_weight,
     .free_weight = metal_free_weight,

@@ -82,7 +82,7 @@ struct backend {
     struct backend_base base;
     objc_ref device, queue, library;
     objc_ref pipeline[N_METAL_KERNELS];
-    bool matrices;     /* products by simdgroup matrices: INGOT_METAL_PRODUCTS */
+    bool matrices;     /* products and attention by simdgroup matrices: INGOT_METAL_PRODUCTS */
     size_t max_buffer; /* bytes */
     char name[64];
 
@@ -102,7 +102,7 @@ struct backend {
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
 {
-    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_experts_matrix_one_small;
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_attention_matrix_wide_bf16;
 }
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
@@ -189,6 +189,11 @@ static inline struct metal_bound bound_vector(const struct weight *w, struct met
 /* device.c: opening and closing of the device, the queue and the pipelines. */
 MUST_CHECK enum status metal_take_device(struct backend *be);
 void metal_give_device(struct backend *be);
+/* Makes a kernel's pipeline where it is not there yet. */
+MUST_CHECK enum status metal_make_pipeline(struct backend *be, enum metal_kernel kernel);
+/* Those of matrices of a type, or of stacks of them. */
+MUST_CHECK enum status metal_make_products(struct backend *be, enum metal_type type, bool stack);
+enum status metal_prepare(struct backend *be, const struct backend_use *use);
 /* Bytes that the system advises to use at most; *used: those that this process has taken. */
 size_t metal_device_bytes(const struct backend *be, size_t *used);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
@@ -263,7 +268,7 @@ enum status metal_heads_linear(struct backend *be, const struct weight *w, struc
                                struct view out);
 
 /* ops_inputs.c */
-struct metal_rule metal_rule_of(const struct input_rule *r);
+struct rounding metal_rounding_of(const struct input_rule *r);
 enum status metal_input_peaks(struct backend *be, const struct input_rule *r, struct view x,
                               struct view out);
 enum status metal_round_input(struct backend *be, const struct input_rule *r, struct view x,
@@ -277,6 +282,9 @@ enum status metal_round_rows(struct backend *be, const struct input_rule *r, int
 enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, struct view logits,
                             struct view ids, struct view weights);
 size_t metal_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens);
+/* Tokens of n_tokens > 0 that moe_ffn takes at a time with scales of the experts' inputs: those of all pairs fit where
+ * down's products are later.  At least one. */
+int32_t metal_rounded_tokens(const struct moe_layer *ml, int32_t n_tokens);
 enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct view x,
                           struct view ids, struct view weights, struct view scratch,
                           struct view out);
@@ -321,6 +329,8 @@ enum status metal_delta_rule(struct backend *be, const struct delta_layer *dl,
                              struct delta_state s, struct view out);
 
 /* ops_attention.c */
+/* The kernel for a cache of that type and heads of d elements. */
+enum metal_kernel metal_attention_kernel(const struct backend *be, enum dtype kv, int32_t d);
 enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *al,
                                   const struct step_dev *st, struct view latent,
                                   struct view q_heads, struct kv_layer kv, struct view q);

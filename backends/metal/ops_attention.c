@@ -1,5 +1,5 @@
 /* Enqueueing of the KV cache's writes, of attention and of latent attention's products:
- * shaders/attention.metal. */
+ * shaders/attention.metal, attention_matrix.metal. */
 #include "backends/metal/metal_backend.h"
 
 static enum metal_type kv_type(enum dtype t)
@@ -110,13 +110,35 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     struct metal_qkv_args args = qkv_args(al, kv, latent, q);
     args.head = q_heads.cols / al->n_q;
     args.head_stride = q_heads.stride;
-    args.round_latent = metal_rule_of(&al->round_latent);
+    args.round_latent = metal_rounding_of(&al->round_latent);
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q + 1, 1};
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-static enum metal_kernel attention_kernel(enum metal_type t)
+/* Of shaders/attention_matrix.metal; N_METAL_KERNELS: there is none for that cache or that head. */
+static enum metal_kernel matrix_kernel(enum metal_type t, int32_t d)
 {
+    bool wide = d > METAL_MATRIX_HEAD;
+    if (d > METAL_MATRIX_WIDE_HEAD)
+        return N_METAL_KERNELS;
+    switch (t) {
+    case METAL_F32:
+        return wide ? KERNEL_attention_matrix_wide_f32 : KERNEL_attention_matrix_f32;
+    case METAL_F16:
+        return wide ? KERNEL_attention_matrix_wide_f16 : KERNEL_attention_matrix_f16;
+    case METAL_BF16:
+        return wide ? KERNEL_attention_matrix_wide_bf16 : KERNEL_attention_matrix_bf16;
+    default:
+        return N_METAL_KERNELS;
+    }
+}
+
+enum metal_kernel metal_attention_kernel(const struct backend *be, enum dtype kv, int32_t d)
+{
+    enum metal_type t = kv_type(kv);
+    enum metal_kernel matrices = be->matrices ? matrix_kernel(t, d) : N_METAL_KERNELS;
+    if (matrices != N_METAL_KERNELS)
+        return matrices;
     switch (t) {
     case METAL_F16:
         return KERNEL_attention_f16;
@@ -175,8 +197,13 @@ enum status metal_attention(struct backend *be, const struct attn_layer *al,
                                               .has_rel_bias = al->rel_bias != NULL,
                                               .scale = al->scale,
                                               .cap = al->cap};
+    enum metal_kernel kernel = metal_attention_kernel(be, kv.k.dtype, al->d_head);
     struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q, 1};
+    struct mtl_size tiles = {(unsigned long)((int64_t)st->n_tokens * al->q_per_kv / 8 + st->n_seqs),
+                             (unsigned long)al->n_kv, 1}; /* at most: first_row_tile */
     uint64_t work = (uint64_t)st->n_tokens * (uint64_t)al->n_q * (uint64_t)st->max_kv *
                     (uint64_t)(al->d_head + attn_d_value(al));
-    return METAL_DISPATCH(be, attention_kernel(kv_type(kv.k.dtype)), args, bound, groups, 32, work);
+    if (metal_kernel_is_of_matrices((int)kernel))
+        return METAL_DISPATCH(be, kernel, args, bound, tiles, 32 * METAL_LINEAR_SIMDS, work);
+    return METAL_DISPATCH(be, kernel, args, bound, groups, 32, work);
 }

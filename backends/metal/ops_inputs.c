@@ -5,14 +5,12 @@ enum {
     EVEN_GROUP = 1024
 }; /* columns of a simdgroup where all have one scale, which no peak decides */
 
-struct metal_rule metal_rule_of(const struct input_rule *r)
+struct rounding metal_rounding_of(const struct input_rule *r)
 {
-    static_assert((int)METAL_GRID_INT8 == (int)GRID_INT8 && (int)METAL_GRID_E4M3 == (int)GRID_E4M3,
-                  "grids as kernels name them");
-    return (struct metal_rule){.grid = (int32_t)r->grid,
-                               .scale = r->scale,
-                               .group = r->scale > 0.0f ? EVEN_GROUP : r->group,
-                               .first = r->scale > 0.0f ? 0 : r->first};
+    return (struct rounding){.grid = (int32_t)r->grid,
+                             .scale = r->scale,
+                             .group = r->scale > 0.0f ? EVEN_GROUP : r->group,
+                             .first = r->scale > 0.0f ? 0 : r->first};
 }
 
 static struct mtl_size groups_of(const struct metal_inputs_args *a, int32_t rows)
@@ -44,7 +42,7 @@ enum status metal_round_rows(struct backend *be, const struct input_rule *r, int
 {
     if (rows == 0 || args.n == 0)
         return ST_OK;
-    args.rule = metal_rule_of(r);
+    args.rule = metal_rounding_of(r);
     args.first_group = args.rule.group > 0 ? args.rule.first / args.rule.group : 0;
     args.end_group = args.rule.group > 0 ? (args.rule.first + args.n - 1) / args.rule.group + 1 : 1;
     const struct metal_bound bound[] = {x, peaks, out};

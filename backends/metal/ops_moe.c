@@ -1,6 +1,6 @@
 /* Mixtures of experts: shaders/moe.metal.  For a chunk of tokens:
  *   1. the pairs (token, expert) are sorted by expert;
- *   2. gate and up of each pair, then in place what is between them and down, by place: mid [P, 2F],
+ *   2. gate and up of each pair, whose input is rounded first where experts have scales of their own for it, then in place what is between them and down, by place: mid [P, 2F],
  *      without gates [P, F];
  *   3. for as many columns at a time as there is room for, each slice's product of each pair with
  *      down, then a token's experts and the slices are added.
@@ -96,6 +96,15 @@ enum status metal_moe_route(struct backend *be, const struct moe_layer *ml, stru
 }
 static_assert((int)MOE_MAX_TOP_K <= 32, "a lane has an expert of its own");
 
+int32_t metal_rounded_tokens(const struct moe_layer *ml, int32_t n_tokens)
+{
+    int32_t most = chunk_of(ml, n_tokens);
+    const struct room r = room_of(ml, most);
+    size_t n = (r.total - r.sums) / ((size_t)ml->top_k * (size_t)ml->hidden * sizeof(float));
+    assert(n > 0);
+    return n < (size_t)most ? (int32_t)n : most;
+}
+
 struct chunk {
     const struct moe_layer *ml;
     int32_t n_tokens;
@@ -188,6 +197,39 @@ static int32_t rows_at_once(const struct chunk *c, const struct weight *w)
                                      : (int32_t)most;
 }
 
+/* The inputs of the pairs' experts rounded, by place: [n_pairs, n] floats to `to`, whose rows are as far apart as those
+ * of from; by_token: row of from is the pair's token, and those of `to` follow each other.  scale [E]. */
+static enum status round_experts(struct backend *be, const struct chunk *c, enum input_grid grid,
+                                 const float *scale, struct metal_bound from, int32_t stride,
+                                 bool by_token, int32_t n, struct metal_bound to)
+{
+    struct metal_round_experts_args args = {.n = n,
+                                            .top_k = c->ml->top_k,
+                                            .id_stride = c->id_stride,
+                                            .x_stride = stride,
+                                            .out_stride = by_token ? n : stride,
+                                            .by_token = by_token,
+                                            .grid = (int32_t)grid};
+    memcpy(args.scale, scale, (size_t)c->ml->n_experts * sizeof *scale);
+    const struct metal_bound bound[] = {from, in_room(c, c->room.pair), c->ids, to};
+    struct mtl_size groups = {(unsigned long)n_pairs(c), groups_for(n, METAL_STRIP), 1};
+    return METAL_DISPATCH(be, KERNEL_round_experts, args, bound, groups, METAL_STRIP, 0);
+}
+
+static enum status round_hidden(struct backend *be, const struct chunk *c)
+{
+    const struct moe_layer *ml = c->ml;
+    struct metal_bound mid = in_room(c, c->room.mid);
+    if (ml->hidden_scale)
+        return round_experts(be, c, ml->round_hidden.grid, ml->hidden_scale, mid, mid_cols(ml),
+                             false, ml->ffn, mid);
+    if (ml->round_hidden.grid == GRID_NONE)
+        return ST_OK;
+    const struct metal_inputs_args rows = {
+        .n = ml->ffn, .x_stride = mid_cols(ml), .out_stride = mid_cols(ml)};
+    return metal_round_rows(be, &ml->round_hidden, n_pairs(c), rows, mid, mid, mid);
+}
+
 static enum status activate(struct backend *be, const struct chunk *c)
 {
     const struct moe_layer *ml = c->ml;
@@ -207,25 +249,30 @@ static enum status activate(struct backend *be, const struct chunk *c)
                                         .glu_alpha = ml->glu_alpha};
     struct mtl_size groups = {(unsigned long)n_pairs(c), groups_for(ml->ffn, METAL_STRIP), 1};
     TRY(METAL_DISPATCH(be, KERNEL_moe_act, args, bound, groups, METAL_STRIP, 0));
-    if (ml->round_hidden.grid == GRID_NONE)
-        return ST_OK;
-    const struct metal_inputs_args rows = {
-        .n = ml->ffn, .x_stride = mid_cols(ml), .out_stride = mid_cols(ml)};
-    return metal_round_rows(be, &ml->round_hidden, n_pairs(c), rows, mid, mid, mid);
+    return round_hidden(be, c);
 }
 
 static enum status gate_up(struct backend *be, const struct chunk *c)
 {
-    const struct weight *w = c->ml->gate_up;
+    const struct moe_layer *ml = c->ml;
+    const struct weight *w = ml->gate_up;
     int32_t most = rows_at_once(c, w);
-    const struct metal_experts_args args = {
-        .x_stride = c->x_stride, .by_token = 1, .out_stride = mid_cols(c->ml)};
+    struct metal_experts_args args = {
+        .x_stride = c->x_stride, .by_token = 1, .out_stride = mid_cols(ml)};
+    struct metal_bound x = c->x;
+    if (ml->input_scale) {
+        x = in_room(c, c->room.sums);
+        TRY(round_experts(be, c, ml->round_input.grid, ml->input_scale, c->x, c->x_stride, true,
+                          ml->hidden, x));
+        args.x_stride = ml->hidden;
+        args.by_token = 0;
+    }
     for (int i = 0; i < w->n_parts; i++) {
         const struct metal_part *p = &w->part[i];
         for (int32_t r = 0, n; r < p->rows; r += n) {
             n = p->rows - r < most ? p->rows - r : most;
             size_t col = (size_t)(p->row0 + r) * sizeof(float);
-            TRY(products(be, c, w, p, r, n, c->x, in_room(c, c->room.mid + col), args));
+            TRY(products(be, c, w, p, r, n, x, in_room(c, c->room.mid + col), args));
         }
     }
     return activate(be, c);
@@ -274,8 +321,11 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
     assert(ids.cols == ml->top_k && weights.cols == ml->top_k && out.cols == ml->hidden);
     assert(!ml->gate_up_bias || ml->gate_up_bias->k == ml->n_experts * 2 * ml->ffn);
     assert(!ml->up_alone || (!ml->gate_up_bias && ml->glu_limit <= 0.0f && !ml->weigh_input));
-    assert(!ml->round_hidden.shared && !ml->input_scale && !ml->hidden_scale);
-    int32_t most = chunk_of(ml, x.rows);
+    assert(!ml->round_hidden.shared); /* one rank */
+    if (x.rows == 0)
+        return ST_OK;
+    const struct room room = room_of(ml, chunk_of(ml, x.rows));
+    int32_t most = ml->input_scale ? metal_rounded_tokens(ml, x.rows) : chunk_of(ml, x.rows);
     for (int32_t t = 0, n; t < x.rows; t += n) {
         n = x.rows - t < most ? x.rows - t : most;
         struct chunk c = {.ml = ml,
@@ -289,7 +339,7 @@ enum status metal_moe_ffn(struct backend *be, const struct moe_layer *ml, struct
                           .id_stride = ids.stride,
                           .weight_stride = weights.stride,
                           .out_stride = out.stride,
-                          .room = room_of(ml, n)};
+                          .room = room};
         assert(c.room.total <= view_row_bytes(scratch));
         TRY(group_pairs(be, &c));
         TRY(gate_up(be, &c));

@@ -128,6 +128,7 @@ enum status metal_dispatch(struct backend *be, enum metal_kernel kernel, const v
         TRY(metal_commit(be));
     if (!be->commands)
         TRY(begin(be));
+    TRY(metal_make_pipeline(be, kernel)); /* there already, but of a kernel that no plan told of */
     MTL(set_pipeline, be->encoder, be->pipeline[kernel]);
     MTL(set_bytes, be->encoder, args, args_bytes, 0);
     for (int i = 0; i < n; i++) { /* an argument without bytes is not read, but has to be there */

@@ -9,10 +9,11 @@ set(INGOT_METAL_GENERATED ${CMAKE_BINARY_DIR}/metal)
 set(gpu ${CMAKE_SOURCE_DIR}/backends/gpu)
 set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h
   ${CMAKE_SOURCE_DIR}/backends/exact_math.h ${CMAKE_SOURCE_DIR}/backends/limits.h ${gpu}/args.h ${metal}/args.h
-  ${gpu}/reduce.h ${gpu}/activated.h ${gpu}/gates.h ${gpu}/keys.h ${gpu}/logits.h ${gpu}/moe.h ${gpu}/heads.h
+  ${gpu}/reduce.h ${gpu}/activated.h ${gpu}/gates.h ${gpu}/keys.h ${gpu}/logits.h ${gpu}/moe.h ${gpu}/heads.h ${gpu}/inputs.h
   ${metal}/shaders/inputs.metal ${metal}/shaders/rows.metal ${metal}/shaders/delta.metal ${metal}/shaders/scaled.metal
   ${metal}/shaders/quant.metal ${metal}/shaders/pieces.metal ${metal}/shaders/linear.metal ${metal}/shaders/matrix.metal
-  ${metal}/shaders/moe.metal ${metal}/shaders/moe_matrix.metal ${metal}/shaders/attention.metal)
+  ${metal}/shaders/moe.metal ${metal}/shaders/moe_matrix.metal ${metal}/shaders/attention.metal
+  ${metal}/shaders/attention_matrix.metal)
 string(REPLACE ";" "|" metal_files "${metal_text}")
 file(MAKE_DIRECTORY ${INGOT_METAL_GENERATED})
 add_custom_command(OUTPUT ${INGOT_METAL_GENERATED}/metal_source.metal ${INGOT_METAL_GENERATED}/metal_source.c

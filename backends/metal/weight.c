@@ -205,6 +205,24 @@ static void describe(const struct weight_src *src, struct weight *w)
     }
 }
 
+/* Neighbouring parts whose rows follow each other become one, which one dispatch multiplies: q, k and v, gate and up of
+ * one type.  Not those of scaled types, which begin with tables of their own. */
+static void join_parts(struct weight *w)
+{
+    int n = 0;
+    for (int i = 1; i < w->n_parts; i++) {
+        const struct metal_part *next = &w->part[i];
+        struct metal_part *last = &w->part[n];
+        size_t end = last->at + (size_t)last->rows * last->row_bytes;
+        if (last->form.head == 0 && next->form.head == 0 && next->type == last->type &&
+            next->row_bytes == last->row_bytes && next->at == end)
+            last->rows += next->rows;
+        else
+            w->part[++n] = *next;
+    }
+    w->n_parts = w->n_parts > 0 ? n + 1 : 0;
+}
+
 /* n_stacked matrices, 0: one that is no stack; all are checked. */
 static enum status take_weight(struct backend *be, const struct weight_src *src, int32_t n_stacked,
                                struct weight **out)
@@ -224,6 +242,14 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     }
     for (size_t i = 0; i < n; i++)
         fill(&src[i], (int32_t)i, w);
+    if (!w->vector)
+        join_parts(w);
+    for (int i = 0; i < w->n_parts && !w->vector && st == ST_OK; i++)
+        st = metal_make_products(be, w->part[i].type, n_stacked > 0);
+    if (st != ST_OK) {
+        metal_free_weight(be, w);
+        return st;
+    }
     *out = w;
     return ST_OK;
 }

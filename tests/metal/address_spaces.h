@@ -22,6 +22,7 @@ struct uint3 {
 };
 
 float sqrtf(float x);
+float fabsf(float x);
 float fmaf(float a, float b, float c);
 void *memcpy(void *to, const void *from, size_t n);
 static inline float widened_f16(uint16_t h)

@@ -28,7 +28,7 @@ STEPS = {  # name: seconds at most, what it does
     "device": (30, "name, families, limits, threads of each kernel"),
     "ops": (120, "every op against double precision; rows alone and together have the same bits"),
     "same-bytes": (120, "a text in chunks, batches and from the cache has the bits of the text decoded alone"),
-    "matrices": (60, "the same of products by simdgroup matrices, which are not the default: README.md"),
+    "matrices": (60, "the same of products and attention by simdgroup matrices, which are not the default: README.md"),
     "matrices-same": (60, "same-bytes with them"),
     "golden": (60, "logits of other programs"),
     "bench": (120, "times of products and steps"),
@@ -93,7 +93,7 @@ def commands(o):
         "device": [run["metal_device"]],
         "ops": [run["metal_ops"], *few],
         "same-bytes": [run["metal_model"], *models, "--only", "same", *few],
-        "matrices": [*matrices, run["metal_ops"], "--linear", *few],
+        "matrices": [*matrices, run["metal_ops"], "--products", *few],
         "matrices-same": [*matrices, run["metal_model"], *models, "--only", "same", *few],
         "golden": [run["metal_model"], *models, "--only", "golden", *few],
         "bench": [run["metal_bench"], *tiny],
@@ -164,8 +164,9 @@ def show(row):
 
 def lost_contract(rows):
     """Why the probe forbids matrices; "": it does not, or did not run."""
-    told = {k: v for r in rows for k, v in r["facts"].items()}.get("matrix.keeps_rows", "yes")
-    return "" if told == "yes" else f"matrix.keeps_rows {told}: products by matrices would break the numeric contract"
+    facts = {k: v for r in rows for k, v in r["facts"].items()}
+    lost = [f"{name} {facts[name]}" for name in ("matrix.keeps_rows", "matrix.keeps_columns") if facts.get(name, "yes") != "yes"]
+    return f"{', '.join(lost)}: products by matrices would break the numeric contract" if lost else ""
 
 
 def compared(facts):

@@ -29,9 +29,9 @@ TERM = "llvm.fma.f32", "@matrix_product"  # what an innermost loop has
 SLOW = {"mul", "sdiv", "udiv", "srem", "urem", "fdiv", "sitofp", "uitofp", "fptosi", "fptoui"}
 FILES = ["backends/metal/shaders/prelude.metal", "common/dtype.h", "backends/exact_math.h", "backends/limits.h",
          "backends/gpu/args.h", "backends/metal/args.h",
-         *(f"backends/gpu/{name}.h" for name in ("reduce", "activated", "gates", "keys", "logits", "moe", "heads")),
+         *(f"backends/gpu/{name}.h" for name in ("reduce", "activated", "gates", "keys", "logits", "moe", "heads", "inputs")),
          *(f"backends/metal/shaders/{name}.metal" for name in ("inputs", "rows", "delta", "scaled", "quant", "pieces", "linear",
-                                                               "matrix", "moe", "moe_matrix", "attention"))]
+                                                               "matrix", "moe", "moe_matrix", "attention", "attention_matrix"))]
 
 
 def text():
@@ -60,8 +60,11 @@ def matrices(name, rows):
 @functools.cache
 def functions():
     """{name: {block: [instructions]}}"""
-    builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf"))
+    builtin = "".join(f"#define {name} __builtin_{name}\n" for name in ("fmaf", "memcpy", "sqrtf", "fabsf"))
     shaders = re.sub(r"^METAL_EACH_TYPE\(.*\n", "", text(), flags=re.M)  # kernels of each type: their loops are below
+    usual = "warp_max(strange) > 0.0f"  # a way for values that are no numbers, which is not counted
+    assert usual in shaders
+    shaders = shaders.replace(usual, "false")
     source = builtin + shaders + "".join(product(name, rows) for name in TYPES for rows in (1, 8))
     source += "".join(matrices(name, rows) for name in MATRIX_TYPES for rows in MATRIX_TOKENS)
     command = ["clang++", "-std=c++14", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-vectorize",
@@ -180,3 +183,15 @@ def of_attention(name):
         if any("addrspace(1)" in line for line in loads):
             (score if any("addrspace(3)" in line for line in loads) else value).append(longest(blocks, head, body))
     return max(score), max(value)
+
+
+@functools.cache
+def of_matrix_attention(name):
+    """(block, rest): ticks of a lane for 8 rows and a split of 32 keys: of a block of 32 dimensions of their scores, and of all
+    but the scores of heads of 128."""
+    blocks = next(b for n, b in functions().items() if f"attention_matrix_{name}" in n)
+    found = [(h, b) for h, b in loops(blocks).items() if terms(blocks, b)]
+    split = max(found, key=lambda loop: len(loop[1]))
+    (scores,) = [loop for loop in found if loop[1] < split[1] and terms(blocks, loop[1]) == 16]
+    block = longest(blocks, *scores)
+    return block, longest(blocks, *split) - block

@@ -43,9 +43,11 @@ void metal_double_seed(uint64_t seed);
 void metal_double_matrices(uint64_t seed);
 uint64_t metal_double_matrices_seed(void);
 
-/* The order of those terms depends on the row of the matrix, which breaks the contract. */
-void metal_double_break_matrices(bool on);
-bool metal_double_matrices_by_row(void);
+/* The order of those terms depends on the row of the matrix, or on the numbers of the column beside it: both
+ * break the contract. */
+enum metal_double_break { MATRICES_KEEP, MATRICES_BY_ROW, MATRICES_BY_COLUMN };
+void metal_double_break_matrices(enum metal_double_break how);
+enum metal_double_break metal_double_matrices_broken(void);
 
 /* Errors are kept for metal_double_error instead of ending the process. */
 void metal_double_catch(bool on);
@@ -82,6 +84,9 @@ size_t metal_double_live(void);
 /* Command buffers that have run, and dispatches of them. */
 uint64_t metal_double_commands(void);
 uint64_t metal_double_dispatches(void);
+
+/* Pipelines that have been made. */
+uint64_t metal_double_pipelines_made(void);
 
 /* "@QQ" of a selector of any class: result and arguments; NULL: no class has it. */
 const char *metal_double_signature(const char *selector);

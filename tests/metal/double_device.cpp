@@ -154,6 +154,7 @@ static id device_new_pipeline(id, SEL, id function, id *error)
         set_error(error, "no function");
         return nullptr;
     }
+    mtl.n_pipelines++;
     return ident(make("MTLComputePipelineState",
                       new kernel_object(inside<kernel_object>(function)->kernel)));
 }

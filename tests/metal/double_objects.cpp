@@ -212,14 +212,14 @@ uint64_t metal_double_matrices_seed(void)
     return mtl.matrices_seed;
 }
 
-void metal_double_break_matrices(bool on)
+void metal_double_break_matrices(enum metal_double_break how)
 {
-    mtl.by_row = on;
+    mtl.broken = how;
 }
 
-bool metal_double_matrices_by_row(void)
+enum metal_double_break metal_double_matrices_broken(void)
 {
-    return mtl.by_row;
+    return mtl.broken;
 }
 
 void metal_double_catch(bool on)
@@ -285,6 +285,11 @@ size_t metal_double_live(void)
 uint64_t metal_double_commands(void)
 {
     return mtl.n_commands;
+}
+
+uint64_t metal_double_pipelines_made(void)
+{
+    return mtl.n_pipelines;
 }
 
 uint64_t metal_double_dispatches(void)

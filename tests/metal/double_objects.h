@@ -126,13 +126,14 @@ struct method {
 
 struct state {
     bool catching = false, check_writes = false, made = false, sealed = false;
-    bool seal_at_commit = false, math_mode = true, by_row = false;
+    bool seal_at_commit = false, math_mode = true;
+    enum metal_double_break broken = MATRICES_KEEP;
     unsigned long simd_width = 32, max_threads = 256; /* of pipelines */
     unsigned long matrix_threads = 256;
     std::string first_error, told, fails, fail_file;
     size_t max_buffer = (size_t)1 << 30, working_set = (size_t)4 << 30, allocated = 0, live = 0;
     long family = FAMILY_APPLE7;
-    uint64_t seed = 0, matrices_seed = 0, n_commands = 0, n_dispatches = 0;
+    uint64_t seed = 0, matrices_seed = 0, n_commands = 0, n_dispatches = 0, n_pipelines = 0;
     std::deque<object *> queue; /* committed, retained, not run */
     std::map<object *, int> in_use;
     std::vector<std::vector<object *>> pools;

@@ -1,4 +1,4 @@
-/* The op cases that the Metal backend does not have. */
+/* The op cases that the Metal backend does not have, and those that simdgroup matrices change. */
 #ifndef TESTS_METAL_LACKS_H
 #define TESTS_METAL_LACKS_H
 
@@ -10,6 +10,18 @@ static inline const char *metal_lacks(const struct op_case *c)
     if ((c->op == &op_linear || c->op == &op_embed) && is_sorted(c->dtype))
         return "no weights with sorted columns";
     return NULL;
+}
+
+/* Does INGOT_METAL_PRODUCTS=matrices change the case?  Experts: test_moe_metal, and some of test_ops_metal. */
+static inline bool metal_by_matrices(const struct op_case *c)
+{
+    const struct op *const all[] = {
+        &op_linear,         &op_heads_linear,       &op_attention,       &op_attention_sinks,
+        &op_attention_full, &op_attention_rel_bias, &op_attention_chunk, &op_attention_latent};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (c->op == all[i])
+            return true;
+    return false;
 }
 
 #endif

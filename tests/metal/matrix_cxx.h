@@ -79,11 +79,14 @@ static inline void multiply_lanes(const void *const *in, void *const *out)
         }
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 2; i++) {
-            int at = place_of(lane, i);
-            bool by_row = metal_double_matrices_by_row();
-            ((float *)out[lane])[i] =
-                add_products(((const matrix_operands *)in[lane])->c[i], left + at / 8 * 8,
-                             right + at % 8, by_row ? 0 : seed % 3, by_row ? at / 8 : seed % 8);
+            int at = place_of(lane, i), order = seed % 3, from = seed % 8;
+            enum metal_double_break broken = metal_double_matrices_broken();
+            if (broken == MATRICES_BY_ROW)
+                order = 0, from = at / 8;
+            else if (broken == MATRICES_BY_COLUMN)
+                order = 0, from = fabsf(right[(at + 1) % 8]) > 1.0f ? 1 : 0;
+            ((float *)out[lane])[i] = add_products(((const matrix_operands *)in[lane])->c[i],
+                                                   left + at / 8 * 8, right + at % 8, order, from);
         }
 }
 

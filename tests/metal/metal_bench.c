@@ -227,6 +227,63 @@ static void bench_type(struct bench *b, enum dtype t, int32_t n, int32_t k)
     b->op->free_weight(b->be, p.w);
 }
 
+/* ---- attention ---- */
+
+struct attended {
+    struct attn_layer al;
+    struct kv_layer kv;
+    struct gpu_step in;
+    struct view q, out;
+};
+
+static void run_attention(struct bench *b, void *ctx)
+{
+    const struct attended *a = ctx;
+    must(b->op->attention(b->be, &a->al, &a->in.dev, a->q, a->kv, a->out));
+}
+
+/* n tokens behind `past` others of one sequence, 4 heads of d elements to a KV head, as in Llama 3. */
+static void bench_attention(struct bench *b, enum dtype t, int32_t d, int32_t n, int32_t past)
+{
+    int32_t n_kv = b->tiny ? 2 : 8, rows = gpu_step_blocks(1, past + n, BLOCK_LEN) * BLOCK_LEN;
+    struct attended a = {
+        .al = {.n_q = 4 * n_kv, .n_kv = n_kv, .d_head = d, .q_per_kv = 4, .scale = 0.125f}};
+    struct view kv = {.rows = rows, .cols = n_kv * d, .stride = n_kv * d, .dtype = t};
+    int32_t *token = calloc((size_t)n, sizeof *token);
+    if (!token)
+        must(ST_NOMEM);
+    a.kv.k = a.kv.v = kv;
+    size_t bytes = (size_t)rows * (size_t)kv.cols * dtype_size(t);
+    must(b->op->alloc(b->be, bytes, MEM_DEVICE, &a.kv.k.buf));
+    must(b->op->alloc(b->be, bytes, MEM_DEVICE, &a.kv.v.buf));
+    a.q = take(b, n, 4 * kv.cols);
+    a.out = take(b, n, 4 * kv.cols);
+    must(gpu_step_init(&a.in, b->be, n, 1, past + n, BLOCK_LEN));
+    must(gpu_step_set(&a.in, 1, n, past, past + n, token));
+    double ms = median_ms(b, run_attention, &a);
+    fact("%sattention.%s.d%d.tokens%d.keys%d.ms %.4f", kind(b), dtype_name(t), d, n, past + n, ms);
+    gpu_step_fini(&a.in);
+    struct buf *all[] = {a.kv.k.buf, a.kv.v.buf, a.q.buf, a.out.buf};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        b->op->free(b->be, all[i]);
+    free(token);
+}
+
+static void bench_all_attention(struct bench *b)
+{
+    static const enum dtype caches[] = {DT_F16, DT_BF16, DT_F32};
+    for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
+        if (b->tiny) {
+            bench_attention(b, caches[i], 32, 3, 40);
+            continue;
+        }
+        for (int32_t d = 64; d <= 256; d *= 2) {
+            bench_attention(b, caches[i], d, 1, 4095);
+            bench_attention(b, caches[i], d, 512, 0);
+        }
+    }
+}
+
 /* ---- steps ---- */
 
 struct step {
@@ -351,6 +408,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         bench_type(&b, types[i], b.tiny ? 32 : 1 << 15, b.tiny ? 256 : 4096);
     tap_ok(&t, true, "products");
+    bench_all_attention(&b);
+    tap_ok(&t, true, "attention");
     bench_model(&b, DT_Q4_K);
     if (!b.tiny) {
         bench_model(&b, DT_Q8_0);

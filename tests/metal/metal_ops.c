@@ -1,7 +1,7 @@
 /* Every op of the Metal backend, without Criterion:
- *   metal_ops [--linear] [--few]
- * --few: every eighth case of at most 32 rows (for the double); --linear: matrix products alone, with
- * INGOT_METAL_PRODUCTS=matrices by simdgroup matrices.
+ *   metal_ops [--products] [--few]
+ * --few: every eighth case of at most 32 rows (for the double); --products: matrix products and attention alone,
+ * with INGOT_METAL_PRODUCTS=matrices by simdgroup matrices.
  * A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
  * bits as all together.  TAP on stdout. */
 #include <stdlib.h>
@@ -29,15 +29,15 @@ static void run_case(struct tap *t, struct backend *be, const struct op_case *c)
 
 int main(int argc, char **argv)
 {
-    bool few = false, linear = false;
+    bool few = false, products = false;
     struct tap t = {0};
     struct backend *be;
     for (int i = 1; i < argc; i++) {
-        bool *option = strcmp(argv[i], "--few") == 0      ? &few
-                       : strcmp(argv[i], "--linear") == 0 ? &linear
-                                                          : NULL;
+        bool *option = strcmp(argv[i], "--few") == 0        ? &few
+                       : strcmp(argv[i], "--products") == 0 ? &products
+                                                            : NULL;
         if (!option) {
-            fprintf(stderr, "usage: metal_ops [--linear] [--few]\n");
+            fprintf(stderr, "usage: metal_ops [--products] [--few]\n");
             return 2;
         }
         *option = true;
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
-        if (!metal_lacks(c) && (!linear || c->op == &op_linear) &&
+        if (!metal_lacks(c) && (!products || metal_by_matrices(c)) &&
             !(few && (i % FEW_STEP || c->rows > FEW_ROWS)))
             run_case(&t, be, c);
     }

@@ -6,6 +6,8 @@
  *   matrix.keeps_rows   a row of a product of simdgroup matrices has the same bits in each of the 8
  *                       places, beside any other rows (the numeric contract): matrix kernels may
  *                       become the default where this is "yes", and are refused elsewhere
+ *   matrix.keeps_columns   a column of it has the same bits beside any other columns, on which attention by
+ *                       matrices stands: keys that a row does not see are beside those that it sees
  *   matrix.order        "chain": fused multiply-adds in the order of the columns; "other"
  *   matrix.lanes        row.column of lane 0's first element, second one, lane 1's first, ...
  *   simd_sum.order      "tree": that of the shuffles; "other" */
@@ -189,6 +191,37 @@ static bool product(const struct device *d, const float *row, int place, int oth
     return run(d, "probe_matrix", TILES, 4);
 }
 
+/* Element [place, c] where the other columns of w are 0, random or huge. */
+static bool column_of(const struct device *d, const float *row, const float *column, int c,
+                      int others, float *out)
+{
+    for (int k = 0; k < K; k++)
+        for (int i = 0; i < 8; i++)
+            floats(d, 1)[8 * k + i] = i == c        ? column[k]
+                                      : others == 0 ? 0.0f
+                                                    : some() * (others == 1 ? 1.0f : 0x1p60f);
+    bool fine = product(d, row, 0, 0);
+    *out = floats(d, 2)[c];
+    return fine;
+}
+
+static void probe_columns(struct tap *t, const struct device *d)
+{
+    float row[K], column[K], first = 0.0f, got = 0.0f;
+    bool fine = true, keeps = true;
+    for (int k = 0; k < K; k++) {
+        row[k] = some();
+        column[k] = some();
+    }
+    for (int i = 0; i < N_TRIALS && fine; i++) {
+        fine = column_of(d, row, column, i / 3, i % 3, &got);
+        first = i % 3 == 0 ? got : first;
+        keeps = keeps && got == first;
+    }
+    if (tap_ok(t, fine, "columns of matrices run"))
+        fact("matrix.keeps_columns %s", keeps ? "yes" : "no");
+}
+
 static bool chain(const struct device *d, const float *row, const float *got)
 {
     for (int c = 0; c < 8; c++) {
@@ -252,6 +285,7 @@ int main(void)
         probe_f16(&t, &d);
         probe_sums(&t, &d);
         probe_matrices(&t, &d);
+        probe_columns(&t, &d);
     }
     for (int i = 0; i < MAX_BUFFERS; i++)
         metal_give(&d.buffer[i]);

@@ -18,7 +18,7 @@ import tap  # noqa: E402
 
 TABLE = HERE / "plants.md"
 LIMIT = 900  # seconds: a kernel that hangs is caught, too
-OPS, BACKEND, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_moe_metal", "test_shaders.py"
+OPS, BACKEND, WEIGHTS, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_metal_weights", "test_moe_metal", "test_shaders.py"
 # name: (file below backends/metal, or ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
 PLANTS = {
     "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
@@ -65,7 +65,7 @@ PLANTS = {
                                                        "at[1] = at[0] + 1;", OPS, "linear"),
     "rows and columns of matrices swapped": ("shaders/matrix.metal", "m.w_col[e] = (uint)(at[e] / 8);",
                                              "m.w_col[e] = (uint)(at[e] % 8);", OPS, "linear"),
-    "columns of other matrices": ("shaders/matrix.metal", "right, t, 4 * j + i);", "right, t, 4 * (runs - 1 - j) + i);", BACKEND, None),
+    "columns of other matrices": ("shaders/matrix.metal", "right, t, 4 * j + i);", "right, t, 4 * (runs - 1 - j) + i);", WEIGHTS, None),
     "more threadgroup memory than there is": ("shaders/attention.metal", "SHARED(float, x, [METAL_MAX_HEAD]);",
                                               "SHARED(float, x, [METAL_MAX_HEAD * 20]);", OPS, "qkv_to_cache"),
     "a missing barrier of a group": ("../gpu/reduce.h", "    SYNC_THREADS(); /* part is written */\n", "", OPS, "add_rms_norm"),
@@ -75,7 +75,7 @@ PLANTS = {
                                              "    if (lane == 0)\n        SYNC_THREADS();\n", OPS, "add_rms_norm"),
     "half of the lanes are not added": ("../gpu/reduce.h", "DEVICE float warp_sum(float v)\n{\n    UNROLL\n    for (int apart = 16;",
                                         "DEVICE float warp_sum(float v)\n{\n    UNROLL\n    for (int apart = 8;", OPS, "linear"),
-    "a row too many": ("shaders/linear.metal", "t < n && first + r < a.rows)", "t < n && first + r <= a.rows)", BACKEND, None),
+    "a row too many": ("shaders/linear.metal", "t < n && first + r < a.rows)", "t < n && first + r <= a.rows)", WEIGHTS, None),
     "columns that are left out": ("shaders/pieces.metal", "s.right = within ? end : b * cols;",
                                   "s.right = within ? end : end;", OPS, "linear"),
     "pieces that are left out": ("shaders/linear.metal", "p < s.last; p += 32", "p + 1 < s.last; p += 32", OPS, "linear"),
@@ -84,9 +84,9 @@ PLANTS = {
     "slices added in their order": ("shaders/linear.metal", "            level[l * N + i] = open && !right ? acc[i] : held;\n"
                                     "            acc[i] = open && right ? held + acc[i] : acc[i];\n",
                                     "            acc[i] = l == 0 && s > 0 ? held + acc[i] : acc[i];\n"
-                                    "            level[l * N + i] = acc[i];\n", BACKEND, None),
+                                    "            level[l * N + i] = acc[i];\n", WEIGHTS, None),
     "a code with bits of its neighbour": ("shaders/pieces.metal", "field(v, 12, 15, 0.0f), s[0]", "field(v, 12, 31, 0.0f), s[0]",
-                                          BACKEND, None),
+                                          WEIGHTS, None),
     "every token is the first": ("shaders/linear.metal", "(from + at[t] + run_at", "(from + at[0] + run_at", OPS, "linear"),
     "the bias is forgotten": ("shaders/linear.metal", "a.has_bias != 0 ? v + bias[first + r] : v",
                               "a.has_bias != 0 ? v + 0.0f * bias[first + r] : v", OPS, "linear"),
@@ -101,7 +101,7 @@ PLANTS = {
     "every slice has the first one's scales": ("shaders/scaled.metal", "    s.scales = s.next_scales;\n", "    s.scales = 0;\n",
                                                OPS, "linear"),
     "one scale for pieces with two": ("shaders/scaled.metal", "(has_bytes<TYPE>() ? 3 : 4)", "(has_bytes<TYPE>() ? 3 : 3)",
-                                      BACKEND, None),
+                                      WEIGHTS, None),
     "slices of codes that begin too early": ("scaled.c", "metal_stored_cols(src->slice_end[i] - start) * bits / 8;",
                                              "(src->slice_end[i] - start) * bits / 8;", OPS, "linear"),
     "a group's peak of one lane": ("shaders/inputs.metal", ": warp_max(peak);", ": peak;", OPS, "round_input"),
@@ -109,11 +109,27 @@ PLANTS = {
                                                      "if (ml->round_hidden.grid != GRID_NONE)", MOE, None),
     "experts by matrices stay before the first slice": ("shaders/moe_matrix.metal",
                                                         "        enter_slice<TYPE>(in, a.form, from, a.slice_end[s]);\n", "", MOE, None),
-    "every head reads the first one's columns": ("shaders/linear.metal", "    x += (int64_t)group.z * a.x_step;\n", "", BACKEND, None),
+    "every head reads the first one's columns": ("shaders/linear.metal", "    x += (int64_t)group.z * a.x_step;\n", "", WEIGHTS, None),
     "blocks counted from a share's first column": ("scaled.c", "(size_t)((p->skip + k) / form->block)", "(size_t)(k / form->block)",
                                                    OPS, "embed"),
+    "splits left out by their simdgroups": ("shaders/attention_matrix.metal", "key0 += 32 * METAL_LINEAR_SIMDS)",
+                                            "key0 += 64 * METAL_LINEAR_SIMDS)", OPS, "attention"),
+    "splits counted from the first key that is seen": ("shaders/attention_matrix.metal", "for (int key0 = 32 * first; key0",
+                                                       "for (int key0 = 32 * first + t.first % 32; key0", OPS, "attention"),
+    "values reach rows that do not see them": ("shaders/attention_matrix.metal", "warp_max(strange) > 0.0f", "warp_max(strange) > 1.0f",
+                                               OPS, "attention"),
+    "a missing barrier of attention's maxima": ("shaders/attention_matrix.metal", "    SIMD_BARRIER(); /* peaks are written */\n", "",
+                                                OPS, "attention"),
+    "every expert rounds by the first one's scale": ("shaders/moe.metal", "x[row * a.x_stride + i], a.scale[e]);",
+                                                     "x[row * a.x_stride + i], a.scale[0 * e]);", MOE, None),
+    "rounded inputs read by token": ("ops_moe.c", "        args.by_token = 0;\n", "", MOE, None),
+    "an expert's scale gives way to the peak": ("ops_moe.c", "if (ml->hidden_scale)", "if (ml->hidden_scale && !ml->input_scale)", MOE,
+                                                None),
+    "parts that only look like neighbours": ("weight.c", "next->at == end)", "next->at >= end)", WEIGHTS, None),
+    "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
+    "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return c ? ST_OK : check_columns(be, c);", BACKEND, None),
 }
-PROGRAMS = [OPS, BACKEND, MOE]
+PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE]
 BASE = "without a mistake"
 
 

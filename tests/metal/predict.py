@@ -9,8 +9,9 @@ What it stands on, of which nothing was measured here:
                multiply-add as two
   lone         attention has one simdgroup for a token and a head.  In a decode step of one sequence the GPU has nothing
                beside it, so each instruction waits for the one before it: 4 ticks (LONE)
+  lone, matrices  four simdgroups for a token and the heads of a KV head, or for 8 rows of a prompt, share its keys
   matrices     a product of 8x8 matrices takes 18 ticks (count.py); a decode's row of x is padded to 8
-  launches     3 us a dispatch (LAUNCH_US), 12 a layer and 6 a step (held against the double by test_predict.py)
+  launches     3 us a dispatch (LAUNCH_US), 9 a layer and 6 a step (held against the double by test_predict.py)
 A kernel takes the longest of its bytes and its ticks."""
 import argparse
 import pathlib
@@ -21,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import count  # noqa: E402
 
 README = pathlib.Path(__file__).resolve().parent / "README.md"
-READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE = 0.8, 4, 3.0, 12, 6, 8, 32
+READ, LONE, LAUNCH_US, LAYER_DISPATCHES, STEP_DISPATCHES, TILE, MATRIX_TILE, SIMDS = 0.8, 4, 3.0, 9, 6, 8, 32, 4
 BITS = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625,
         "IQ4_NL": 4.5, "IQ4_XS": 4.25, "E4M3": 8.25, "INT4_BF16": 4.5, "INT4_ZERO_F16": 4.75, "INT4_ZERO_BF16": 4.75,
         "INT8_BF16": 8.5, "INT8_ZERO_F16": 8.75, "INT8_ZERO_BF16": 8.75,
@@ -96,13 +97,20 @@ def attention_ticks(counts, d):
     return d * score + d * value
 
 
+def split_ticks(counts, d):
+    """Of a lane, for 32 keys and 8 rows by matrices; values are counted as those of heads of 128."""
+    block, rest = counts["attention by matrices f16"]
+    return d / 32 * block + rest
+
+
 def decode(counts, model, kind, chip, context=512, kernels=""):
     """Milliseconds: {part: of a step of one token}."""
     layers, *_, d, _, _ = MODELS[model]
     body, head = products(model, kind)
     both = [product_s(counts, chip, *p, 1, kernels) for p in [*body, head]]
+    ticks = split_ticks(counts, d) / SIMDS if kernels else attention_ticks(counts, d)
     return {"products": 1e3 * sum(max(p) for p in both), "reading": 1e3 * sum(p[0] for p in both),
-            "attention": 1e3 * layers * context / 32 * attention_ticks(counts, d) * LONE * rate(chip)[1],
+            "attention": 1e3 * layers * context / 32 * ticks * LONE * rate(chip)[1],
             "launches": 1e-3 * LAUNCH_US * (layers * LAYER_DISPATCHES + STEP_DISPATCHES)}
 
 
@@ -116,7 +124,7 @@ def prefill(counts, model, kind, chip, tokens=512, kernels=""):
     body, head = products(model, kind)
     s = sum(max(product_s(counts, chip, *p, tokens, kernels)) for p in body) + max(product_s(counts, chip, *head, 1, kernels))
     keys = tokens * (tokens + 1) / 2
-    s += layers * HEADS * keys * attention_ticks(counts, d) / rate(chip)[0]
+    s += layers * HEADS * keys * (split_ticks(counts, d) / 8 if kernels else attention_ticks(counts, d)) / rate(chip)[0]
     return tokens / (s + 1e-6 * LAUNCH_US * (layers * LAYER_DISPATCHES + STEP_DISPATCHES))
 
 
@@ -130,6 +138,7 @@ def counted():
     """To a tenth, as the table has them."""
     found = {t: tuple(round(count.of_product(t, n), 1) for n in (1, 8)) for t in count.TYPES}
     by = {f"matrices {t}": tuple(round(count.of_matrices(t, n), 1) for n in count.MATRIX_TOKENS) for t in count.MATRIX_TYPES}
+    by |= {f"attention by matrices {t}": count.of_matrix_attention(t) for t in ("f16", "bf16")}
     return {**found, **by, "attention f16": count.of_attention("f16"), "attention bf16": count.of_attention("bf16")}
 
 
@@ -141,7 +150,7 @@ def kernels_table(counts):
     """What bounds each kernel on M1 and M4 Max: the rate in weights a second that bytes and ticks allow."""
     rows = []
     for name, (one, eight) in counts.items():
-        if name.startswith("matrices"):
+        if name.startswith("matrices") or "by matrices" in name:
             continue
         if name.startswith("attention"):
             rows.append([name, f"{one:.1f}", f"{eight:.1f}", "", "", "waiting: one simdgroup for a head"])
@@ -184,6 +193,18 @@ def matrices_kernels_table(counts):
     return table(("kernel", "ticks, to 8 rows", "ticks, 32 rows", "of a row, by chains", "by matrices"), rows)
 
 
+def matrix_attention_table(counts):
+    """The last two: ticks of a row and a key, heads of 128."""
+    rows = []
+    for t in "f16", "bf16":
+        block, rest = counts[f"attention by matrices {t}"]
+        score, value = counts[f"attention {t}"]
+        rows.append([f"attention by matrices {t}", f"{block:.1f}", f"{rest:.1f}", f"{128 * (score + value):.0f}",
+                     f"{(4 * block + rest) / 8:.0f}"])
+    return table(("kernel, 8 rows and 32 keys", "ticks, 32 dimensions of scores", "all else, d 128", "of a row, present kernel",
+                  "by matrices"), rows)
+
+
 def matrices_table(counts):
     rows = []
     for kind in KINDS:
@@ -202,7 +223,7 @@ MARK = "<!-- predict.py: {} -->"
 def text(counts):
     sources = "\n".join(f"- ({k}) {url}" for k, url in SOURCES.items())
     return "\n\n".join([MARK.format("begin"), kernels_table(counts), models_table(counts), prefill_table(counts),
-                        matrices_kernels_table(counts), matrices_table(counts), sources,
+                        matrices_kernels_table(counts), matrix_attention_table(counts), matrices_table(counts), sources,
                         MARK.format("end")])
 
 
@@ -212,7 +233,7 @@ def between(readme):
 
 def counts_of(readme):
     return {m[1]: (float(m[2]), float(m[3]))
-            for m in re.finditer(r"^\| ([A-Z]\w+|matrices \w+|attention \w+) \| ([\d.]+) \| ([\d.]+) \|", readme, re.M)}
+            for m in re.finditer(r"^\| ([A-Z]\w+|matrices \w+|attention (?:by matrices )?\w+) \| ([\d.]+) \| ([\d.]+) \|", readme, re.M)}
 
 
 def main():

@@ -1,7 +1,7 @@
 /* The probe's kernels for the double: matrices (matrix_cxx.h) and simd_sum as no one has specified
  * them.  The environment's INGOT_PROBE_DEVICE chooses a device:
  *   unset    one order for all elements
- *   by_row   the order depends on the element's row: breaks the contract
+ *   by_row   the order depends on the element's row;  by_column: on the column beside it.  Both break the contract
  *   fused    x * y + z is contracted;  flushing: small numbers become zero, of f16, too */
 #include "matrix_cxx.h"
 
@@ -48,7 +48,9 @@ static void f16_of_device(const probe_args &a, const uint8_t *in, float *out, ui
 
 static const std::vector<metal_double_kernel> &probe_kernels()
 {
-    metal_double_break_matrices(device_is("by_row"));
+    metal_double_break_matrices(device_is("by_row")      ? MATRICES_BY_ROW
+                                : device_is("by_column") ? MATRICES_BY_COLUMN
+                                                         : MATRICES_KEEP);
     static const std::vector<metal_double_kernel> all = {
         kernel_of("probe_arithmetic", arithmetic_of_device), kernel_of("probe_f16", f16_of_device),
         kernel_of("probe_sums", probe_sums), kernel_of("probe_matrix", probe_matrix)};

@@ -74,6 +74,8 @@ def matrices_are_skipped_where_the_probe_forbids_them():
         want = "skipped" if name.startswith("matrices") else "passed"
         assert rows[name]["verdict"] == want, rows[name]
     assert "matrix.keeps_rows no" in rows["matrices"]["note"], rows["matrices"]
+    _, rows = Programs(probe=GOOD.replace("speed 3 GB/s", "matrix.keeps_columns no")).check()
+    assert rows["matrices"]["verdict"] == "skipped" and "matrix.keeps_columns no" in rows["matrices"]["note"], rows["matrices"]
 
 
 @tap.case
@@ -175,7 +177,8 @@ def the_probe_tells_devices_apart():
     for env, status, words in (
             ({"INGOT_EMULATE_MATRICES": "0"}, 0, ["matrix.keeps_rows yes", "matrix.order chain", "matrix.lanes 0.0 0.1 0.2"]),
             ({"INGOT_EMULATE_MATRICES": "5"}, 0, ["matrix.keeps_rows yes", "matrix.order other", "matrix.lanes 0.5 2.0 3.3"]),
-            ({"INGOT_PROBE_DEVICE": "by_row"}, 0, ["matrix.keeps_rows no", "matrix.order other"]),
+            ({"INGOT_PROBE_DEVICE": "by_row"}, 0, ["matrix.keeps_rows no", "matrix.keeps_columns yes", "matrix.order other"]),
+            ({"INGOT_PROBE_DEVICE": "by_column"}, 0, ["matrix.keeps_columns no"]),
             ({"INGOT_PROBE_DEVICE": "fused"}, 1, ["not ok 3 - a product and a sum are not fused"]),
             ({"INGOT_PROBE_DEVICE": "flushing"}, 1, ["not ok 7 - subnormal numbers are kept", "f16 numbers are widened exactly (2047 of 65536 differ)"])):
         got, said = probe(**env)

@@ -10,6 +10,7 @@ import sys
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "cluster"), str(pathlib.Path(__file__).resolve().parents[1])]
 REAL = pathlib.Path(os.environ.get("INGOT_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"))
 os.environ["INGOT_BIN"] = str(REAL / "emulated")
+os.environ["INGOT_METAL_STRICT"] = "1"  # neither buffer nor pipeline is made in a step
 import encoder_model  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
@@ -72,14 +73,16 @@ class Matrices(Emulated):
     def answers(self, *args, **how):
         mine = {"INGOT_METAL_PRODUCTS": "matrices", "INGOT_EMULATE_MATRICES": "5"}
         os.environ.update(mine)
+        strict = os.environ.pop("INGOT_METAL_STRICT")  # the check of matrices runs before the model is loaded
         try:
             return super().answers(*args, **how)
         finally:
+            os.environ["INGOT_METAL_STRICT"] = strict
             for name in mine:
                 del os.environ[name]
 
 
-Matrices(need, METAL, "/tp1.2.4.8/matrices2", requests()).same_bytes("stories260K", "by_matrices_together")
+Matrices(need, METAL, "/tp1.2.4.8/matrices3", requests()).same_bytes("stories260K", "by_matrices_together")
 Constrained(need, METAL).same_bytes("together")
 SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
 small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))
@@ -202,6 +205,19 @@ def weights_and_inputs_of_huggingface_folders():
         assert ("/strict/ac/" in numerics) == bool(options), numerics
         assert not options or keys[0] != floats, "as if inputs were floats"
         floats = keys[0]
+
+
+@tap.case
+def experts_with_scales_of_their_inputs_have_the_ids_of_the_cpu():
+    need("qwen3moe")
+    folder, answers = with_tokenizer(GOLDEN.parent / "inputs/ct-fp8-static-experts", temp_dir.make()), []
+    for backend in "cpu", "metal":
+        with Parts(folder, worker=["--backend", backend, *SMALL, "--activations", "checkpoint"]) as c:
+            answers.append(c.clients[0].answers(requests(104), True))
+    for cpu, metal in zip(*answers, strict=True):
+        assert cpu.ids == metal.ids and cpu.finish and metal.finish, (cpu.ids, metal.ids, metal.error)
+        worst = max(abs(x - y) for x, y in zip(cpu.logprobs[0], metal.logprobs[0], strict=True))
+        assert worst < 1e-4, worst
 
 
 @tap.case

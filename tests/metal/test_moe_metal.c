@@ -2,8 +2,10 @@
  * type of weights, routers to the CPU's bits. */
 #include "double.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "backends/metal/metal_backend.h"
 #include "effort.h"
 #include "ops/moe_layers.h"
 #include "ops/op_checks.h"
@@ -203,6 +205,136 @@ Test(moe_metal, rounded_experts_have_the_bits_of_ops_one_by_one)
     }
     close_be(be);
     cr_assert_eq(metal_double_live(), 0);
+}
+
+/* ---- inputs rounded by scales of each expert ---- */
+
+struct scaled_case {
+    int32_t n_experts, top_k, hidden, ffn, n;
+    const float *input_scale, *hidden_scale; /* [E], or NULL */
+    enum input_grid grid;
+};
+
+/* A stack of made-up matrices [rows, cols]. */
+static struct weight *made_up_stack(struct backend *be, int32_t n, int32_t rows, int32_t cols,
+                                    int n_slices, int step)
+{
+    struct weight_src src[4];
+    struct weight *w;
+    float *data = malloc((size_t)n * (size_t)rows * (size_t)cols * sizeof *data);
+    cr_assert(data && n <= (int32_t)ARRAY_LEN(src));
+    fill(data, n * rows * cols, step);
+    for (int32_t e = 0; e < n; e++)
+        src[e] = matrix_of(data + (size_t)e * (size_t)rows * (size_t)cols, rows, cols, n_slices);
+    cr_assert_eq(backend_ops_of(be)->load_stack(be, src, n, &w), ST_OK, "%s", status_detail());
+    free(data);
+    return w;
+}
+
+/* Rows [first, first + n) of out, each token's experts t, t + 1, ... modulo E. */
+static void run_scaled(struct backend *be, const struct scaled_case *c, int32_t first, int32_t n,
+                       float *out)
+{
+    const struct backend_ops *op = backend_ops_of(be);
+    struct moe_layer ml = {.n_experts = c->n_experts,
+                           .top_k = c->top_k,
+                           .hidden = c->hidden,
+                           .ffn = c->ffn,
+                           .scale = 1,
+                           .act = ACT_SILU,
+                           .round_input = {.grid = c->grid, .all = c->hidden},
+                           .round_hidden = {.grid = c->grid, .all = c->ffn},
+                           .input_scale = c->input_scale,
+                           .hidden_scale = c->hidden_scale};
+    float *x = malloc((size_t)(first + n) * (size_t)c->hidden * sizeof *x);
+    float *share = malloc((size_t)(n * c->top_k) * sizeof *share);
+    int32_t *ids = malloc((size_t)(n * c->top_k) * sizeof *ids);
+    cr_assert(x && share && ids);
+    fill(x, (first + n) * c->hidden, 31);
+    for (int32_t i = 0; i < n * c->top_k; i++) {
+        ids[i] = (first + i / c->top_k + i % c->top_k) % c->n_experts;
+        share[i] = 0.25f + (float)ids[i] / 8;
+    }
+    int32_t floats = (int32_t)(op->moe_scratch(be, &ml, n) / sizeof(float));
+    struct weight *gate_up = made_up_stack(be, c->n_experts, 2 * c->ffn, c->hidden, 1, 7919);
+    struct weight *down = made_up_stack(be, c->n_experts, c->hidden, c->ffn, N_SLICES, 104729);
+    ml.gate_up = gate_up;
+    ml.down = down;
+    struct view v[] = {
+        view_of(be, n, c->hidden, DT_F32, x + (size_t)first * (size_t)c->hidden),
+        view_of(be, n, c->top_k, DT_I32, ids), view_of(be, n, c->top_k, DT_F32, share),
+        view_of(be, 1, floats, DT_F32, NULL), view_of(be, n, c->hidden, DT_F32, NULL)};
+    cr_assert_eq(op->moe_ffn(be, &ml, v[0], v[1], v[2], v[3], v[4]), ST_OK, "%s", status_detail());
+    cr_assert_eq(op->read(be, out, v[4]), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(v); i++)
+        op->free(be, v[i].buf);
+    op->free_weight(be, gate_up);
+    op->free_weight(be, down);
+    free(x);
+    free(share);
+    free(ids);
+}
+
+/* As the CPU has it, but for the order of a product's sums; rows alone have the bits of rows together. */
+static void check_scaled(struct backend *be, struct backend *cpu, struct scaled_case c)
+{
+    size_t n = (size_t)c.n * (size_t)c.hidden;
+    float *got = malloc(n * sizeof *got), *want = malloc(n * sizeof *want), worst = 0, most = 0;
+    float *floats = malloc(n * sizeof *floats);
+    cr_assert(got && want && floats);
+    run_scaled(be, &c, 0, c.n, got);
+    run_scaled(cpu, &c, 0, c.n, want);
+    for (size_t i = 0; i < n; i++) {
+        worst = fmaxf(worst, fabsf(got[i] - want[i]));
+        most = fmaxf(most, fabsf(want[i]));
+    }
+    cr_assert_leq(worst, 1e-5f * most, "off by %g of %g", (double)worst, (double)most);
+    for (int32_t t = 0; t < c.n; t += c.n / 2) {
+        run_scaled(be, &c, t, 1, floats);
+        cr_assert_arr_eq(floats, got + (size_t)t * (size_t)c.hidden,
+                         (size_t)c.hidden * sizeof *floats, "token %d", t);
+    }
+    c.grid = GRID_NONE;
+    c.input_scale = c.hidden_scale = NULL;
+    run_scaled(be, &c, 0, c.n, floats);
+    cr_assert_arr_neq(got, floats, n * sizeof *got);
+    free(got);
+    free(want);
+    free(floats);
+}
+
+Test(moe_metal, experts_round_by_scales_of_their_own)
+{
+    static const float in[] = {0.004f, 0.011f, 0.0007f}, mid[] = {0.002f, 0.0003f, 0.0051f};
+    struct backend *be = open_named("metal"), *cpu = open_named("cpu");
+    struct scaled_case c = {3, 2, 40, 72, 5, in, mid, GRID_INT8};
+    check_scaled(be, cpu, c);
+    c.grid = GRID_E4M3;
+    check_scaled(be, cpu, c);
+    c.hidden_scale = NULL; /* that of a token's peak */
+    check_scaled(be, cpu, c);
+    c.input_scale = NULL;
+    c.hidden_scale = mid;
+    check_scaled(be, cpu, c);
+    close_be(cpu);
+    close_be(be);
+    cr_assert_eq(metal_double_live(), 0);
+}
+
+/* They fit into 16 MiB, and are all tokens where that has room. */
+Test(moe_metal, rounded_inputs_fit_into_the_scratch)
+{
+    static const struct {
+        int32_t top_k, hidden, n, tokens;
+    } all[] = {{2, 40, 5, 5},      {8, 2048, 512, 248}, {2, 4096, 2048, 496},
+               {8, 7168, 512, 70}, {32, 32768, 128, 3}, {1, 64, 4096, 4096}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        const struct moe_layer ml = {
+            .n_experts = 64, .top_k = all[i].top_k, .hidden = all[i].hidden, .ffn = 64};
+        int32_t got = metal_rounded_tokens(&ml, all[i].n);
+        cr_assert_eq(got, all[i].tokens, "%d: %d", (int)i, got);
+        cr_assert_leq((int64_t)got * all[i].top_k * all[i].hidden * 4, 16 << 20);
+    }
 }
 
 enum { T = 6, E = 130, K = 8 };

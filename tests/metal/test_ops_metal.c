@@ -106,8 +106,7 @@ Test(ops_metal, rows_do_not_depend_on_their_neighbours)
 /* Experts, whose cases are large, on one device. */
 static bool by_matrices(const struct op_case *c, uint64_t device)
 {
-    return c->op == &op_linear || c->op == &op_heads_linear ||
-           (c->op == &op_moe_ffn && device == 5);
+    return metal_by_matrices(c) || (c->op == &op_moe_ffn && device == 5);
 }
 
 /* On devices whose matrices have other places of elements and other orders of sums; chunks of 9 and 5
@@ -139,6 +138,10 @@ Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
 Test(ops_metal, what_a_cache_cannot_hold_is_seen_by_later_tokens_alone)
 {
     struct backend *be = open_metal();
+    check_unheld_entries(be);
+    close_metal(be);
+    metal_double_matrices(5);
+    be = open_matrices();
     check_unheld_entries(be);
     close_metal(be);
 }

@@ -46,9 +46,9 @@ def lint(text):
     bodies = dict(re.findall(r"(?:static inline|DEVICE) [^;{}]*?(\w+)\([^{}]*?\)\n\{\n(.*?)\n\}", mine, flags=re.S))
     found += [f"{name} calls itself" for name, body in bodies.items() if re.search(rf"\b{name}(<\w+>)?\(", body)]
     args = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    for m in re.finditer(r"struct (\w+_args) \{(.*?)\}", args, flags=re.S):
+    for m in re.finditer(r"struct (\w+_args|rounding) \{(.*?)\}", args, flags=re.S):
         found += [f"{m[1]}: {member.strip()}" for member in m[2].split(";")
-                  if member.strip() and not re.match(r"(int32_t|float|struct metal_\w+)\s", member.strip())]
+                  if member.strip() and not re.match(r"(int32_t|float|struct metal_\w+|struct rounding)\s", member.strip())]
     return found
 
 

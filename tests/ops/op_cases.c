@@ -286,6 +286,9 @@ const struct op_case op_cases[] = {
     {.op = &op_take_tokens, .rows = 70, .n = 33},
     EACH_KV(QKV_CASES) EACH_KV(ATTN_CASES)
         ATTN(3, 1, 10, 0, 0, 1, 16, 16, DT_F32, ), /* a rank without query heads */
+    ATTN(9, 2, 70, 4, 2, 2, 256, 16, DT_BF16, ),   /* wide heads */
+    ATTN(3, 1, 100, 4, 1, 4, 256, 16, DT_F16, .window = 50),
+    ATTN(2, 1, 40, 8, 1, 8, 200, 16, DT_F32, ),
     /* more partial results than fit a wave: a unit's state is carried over */
     ATTN(197, 1, 1500, 8, 8, 1, 64, 16, DT_F16, ),
     ROUTE(0, 8, 2, 0),

@@ -334,6 +334,14 @@ static enum status open_parts(struct decoder *m, struct loader *ld)
         FAIL(ST_NOMEM, "no memory for %d layers", m->mc.n_layers);
     backend_part(m->be, PART_WEIGHTS);
     TRY(weights_each(ld, &m->sh, load_weight, &(struct loading){m, ld}, false));
+    if (m->op->prepare) {
+        const struct model_config *mc = &m->mc;
+        const struct backend_use use = {.kv = m->cfg.kv_dtype,
+                                        .d_head = {mc->d_head, mc->global_d_head},
+                                        .n_heads = mc->global_d_head > 0 ? 2 : 1,
+                                        .rounds_inputs = mc->inputs != INPUTS_FLOAT};
+        TRY(m->op->prepare(m->be, &use));
+    }
     backend_part(m->be, PART_SCRATCH);
     TRY(m->op->alloc(m->be, m->at.total, MEM_DEVICE, &m->scratch));
     backend_part(m->be, PART_TABLES);

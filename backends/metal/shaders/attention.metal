@@ -61,8 +61,8 @@ KERNEL latent_to_cache(constant struct metal_qkv_args &a BUF(0), const device fl
     SIMD_BARRIER(); /* the row, or the part of a head, is whole */
     if (is_row)
         norm_head(x, k_norm, true, a.eps, latent, lane);
-    if (is_row && a.round_latent.grid != METAL_GRID_NONE)
-        round_by_simd(a.round_latent, x, latent, lane);
+    if (is_row && a.round_latent.grid != GRID_NONE)
+        round_by_warp(a.round_latent, x, latent, lane);
     rotate_head(x + first, cosines + angle, sines + angle, a.rot_dim, a.interleaved != 0, lane);
     if (is_row)
         store_head(x, k, k_scale, (int64_t)slots[t], (enum dtype)a.kv_type, a.d, lane);

@@ -129,6 +129,22 @@ KERNEL moe_act(constant struct metal_act_args &a BUF(0), const device int32_t *p
     m[0] = expert_hidden((enum act)a.act, g, up, a.up_alone != 0, a.glu_limit, a.glu_alpha);
 }
 
+/* The input of the expert of the pair at a place, rounded by the scale of that expert; out may be x where rows are by
+ * place.  Groups: [pairs, strips of columns]. */
+KERNEL round_experts(constant struct metal_round_experts_args &a BUF(0), const device float *x BUF(1),
+                     const device int32_t *pair BUF(2), const device int32_t *ids BUF(3),
+                     device float *out BUF(4), GRID)
+{
+    (void)lane, (void)simd;
+    int i = strip_at(group, index), token = pair[group.x] / a.top_k;
+    if (i >= a.n)
+        return;
+    int e = ids[(int64_t)token * a.id_stride + pair[group.x] % a.top_k];
+    int64_t row = a.by_token != 0 ? token : (int)group.x;
+    out[(int64_t)group.x * a.out_stride + i] =
+        on_grid((enum input_grid)a.grid, x[row * a.x_stride + i], a.scale[e]);
+}
+
 /* A token's experts in ascending order, which is that of their places, within each slice of sums
  * [pairs, n_slices, n]; then the slices as a tree.  Groups: [tokens, strips of columns]. */
 KERNEL moe_sum(constant struct metal_sum_args &a BUF(0), const device float *sums BUF(1),

@@ -31,6 +31,7 @@ static inline float widened_f16(uint16_t h)
 }
 #define fmaf(a, b, c) fma((a), (b), (c))
 #define sqrtf(a) sqrt(a)
+#define fabsf(a) fabs(a)
 #define KERNEL kernel void
 #define BUF(i) [[buffer(i)]]
 #define GRID                                                                                       \
