@@ -42,8 +42,10 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
 
 static void int8_scales(const struct kv_operand *o, const size_t *rows, int n, float *out)
 {
+    const struct kv_operand from = *o;
+    UNROLL
     for (int j = 0; j < n; j++)
-        out[j] = int8_scale(o, rows[j]);
+        out[j] = int8_scale(&from, rows[j]);
 }
 
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
@@ -106,7 +108,8 @@ ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square
 ALWAYS_INLINE void int8_scores(int rows, const struct kv_operand *k, const size_t *at,
                                const struct int8_query *t, int d, float *c, struct ahead *ahead)
 {
-    enum { LANES_16 = VL / 4 };
+    /* AT_ONCE fours of keys share a load of the query, where there are registers enough. */
+    enum { LANES_16 = VL / 4, AT_ONCE = VL == 16 ? 2 : 1 };
     const struct kv_operand from = *k;
     struct ahead h = *ahead;
     float scales[PANEL];
@@ -115,37 +118,45 @@ ALWAYS_INLINE void int8_scores(int rows, const struct kv_operand *k, const size_
     for (int k0 = 0; k0 < PANEL; k0 += VL) {
         vw four[DIRECT_ROWS][LANES_16];
         NO_UNROLL
-        for (int g = 0; g < LANES_16; g++) {
-            const char *row[4];
-            vw acc[DIRECT_ROWS][2];
+        for (int g = 0; g < LANES_16; g += AT_ONCE) {
+            const char *row[4 * AT_ONCE];
+            vw acc[AT_ONCE][DIRECT_ROWS];
+            const int32_t *q = t->q;
             ahead_turn(&h);
-            for (int j = 0; j < 4; j++)
+            for (int j = 0; j < 4 * AT_ONCE; j++)
                 row[j] = int8_row(&from, at[k0 + 4 * g + j]);
             UNROLL
-            for (int r = 0; r < rows; r++)
-                acc[r][0] = acc[r][1] = w_splat(0);
-            const int32_t *q = t->q;
+            for (int j = 0; j < AT_ONCE * rows; j++)
+                acc[j / rows][j % rows] = w_splat(0);
             NO_UNROLL
             for (int i = 0; i < d; i += STEP, q += 8 * VL * rows) {
-                vw x[4];
-                ahead_fetch(&h);
+                vw x[AT_ONCE][4];
                 UNROLL
-                for (int j = 0; j < 4; j++)
-                    x[j] = load_bytes(row[j] + i, d - i);
-                w_transpose_4(x);
+                for (int j = 0; j < AT_ONCE; j++) {
+                    ahead_fetch(&h);
+                    UNROLL
+                    for (int m = 0; m < 4; m++)
+                        x[j][m] = load_bytes(row[4 * j + m] + i, d - i);
+                    w_transpose_4(x[j]);
+                }
                 UNROLL
-                for (int m = 0; m < 4; m++) {
-                    vw a = w_even(x[m]), b = w_odd(x[m]);
+                for (int m = 0; m < 8; m++) {
+                    vw y[AT_ONCE];
+                    UNROLL
+                    for (int j = 0; j < AT_ONCE; j++)
+                        y[j] = m % 2 ? w_odd(x[j][m / 2]) : w_even(x[j][m / 2]);
                     UNROLL
                     for (int r = 0; r < rows; r++) {
-                        acc[r][0] = w_dot(acc[r][0], a, w_load(q + (2 * m * rows + r) * VL));
-                        acc[r][1] = w_dot(acc[r][1], b, w_load(q + ((2 * m + 1) * rows + r) * VL));
+                        vw z = w_load(q + (m * rows + r) * VL);
+                        UNROLL
+                        for (int j = 0; j < AT_ONCE; j++)
+                            acc[j][r] = w_dot(acc[j][r], y[j], z);
                     }
                 }
             }
             UNROLL
-            for (int r = 0; r < rows; r++)
-                four[r][g] = w_add(acc[r][0], acc[r][1]);
+            for (int j = 0; j < AT_ONCE * rows; j++)
+                four[j % rows][g + j / rows] = acc[j / rows][j % rows];
         }
         UNROLL
         for (int r = 0; r < rows; r++) {

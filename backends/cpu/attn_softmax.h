@@ -31,10 +31,13 @@ static void softmax_row(float *p, float cap, int lo, int hi, float *m_out, float
     for (int i = from; i < to; i += VL)
         most = v_max(v_load(p + i), most);
     v_store(each, most);
-    for (int n = VL / 2; n > 0; n /= 2)
-        for (int j = 0; j < n; j++)
-            each[j] = each[j] > each[j + n] ? each[j] : each[j + n];
-    m = each[0];
+    for (int j = 0; VL > 8 && j < 8; j++) /* loops of constant length become vectors */
+        each[j] = each[j] > each[j + VL / 2] ? each[j] : each[j + VL / 2];
+    for (int j = 0; VL > 4 && j < 4; j++)
+        each[j] = each[j] > each[j + 4] ? each[j] : each[j + 4];
+    for (int j = 0; j < 2; j++)
+        each[j] = each[j] > each[j + 2] ? each[j] : each[j + 2];
+    m = each[0] > each[1] ? each[0] : each[1];
     for (int i = from; i < to; i += LANES)
         for (int j = 0; j < LANES; j++) {
             p[i + j] = exact_exp(p[i + j] - m);

@@ -181,6 +181,7 @@ static void hot(struct bench *b)
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (int32_t per = 1; per <= 8; per *= 2)
             measure(b, (struct shape){4 * per, 4, 64, 1, 1, 512, types[i], true});
+    measure(b, (struct shape){16, 4, 128, 1, 1, 512, DT_I8, true});
 }
 
 static void prefill(struct bench *b)
