@@ -40,11 +40,12 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
     return (const char *)o->base + row * o->row_elems;
 }
 
-static void int8_scales(const struct kv_operand *o, const size_t *rows, int n, float *out)
+/* The scales of a panel of keys. */
+static inline void int8_scales(const struct kv_operand *o, const size_t *rows, float *out)
 {
     const struct kv_operand from = *o;
     UNROLL
-    for (int j = 0; j < n; j++)
+    for (int j = 0; j < PANEL; j++)
         out[j] = int8_scale(&from, rows[j]);
 }
 
@@ -113,7 +114,7 @@ ALWAYS_INLINE void int8_scores(int rows, const struct kv_operand *k, const size_
     const struct kv_operand from = *k;
     struct ahead h = *ahead;
     float scales[PANEL];
-    int8_scales(&from, at, PANEL, scales);
+    int8_scales(&from, at, scales);
     NO_UNROLL
     for (int k0 = 0; k0 < PANEL; k0 += VL) {
         vw four[DIRECT_ROWS][LANES_16];

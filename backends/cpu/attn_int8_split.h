@@ -25,7 +25,8 @@ static void int8_weigh_rows(const struct attn_split *a, int row0, int rows, int 
 {
     struct tile_ranges g;
     float scales[SPLIT];
-    int8_scales(&a->v, s->rows + lo, hi - lo, scales + lo);
+    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
+        int8_scales(&a->v, s->rows + k, scales + k);
     ranges_of(a, row0, rows, &g);
     weigh_rows(a, row0, rows, &g, s->p + at * P_STRIDE);
     for (int r = 0; r < rows; r++) {
@@ -50,10 +51,10 @@ static void int8_many_rows(const struct attn_split *a, struct attn_scratch *s)
     int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, panel = 2 * int8_words(a->d) * PANEL;
     int first = a->lo / PANEL, cols = int8_cols(a->d_value);
     float scales[SPLIT];
-    int8_scales(&a->k, s->rows + first * PANEL, (a->hi + PANEL - 1) / PANEL * PANEL - first * PANEL,
-                scales + first * PANEL);
-    for (int i = first; i * PANEL < a->hi; i++)
+    for (int i = first; i * PANEL < a->hi; i++) {
+        int8_scales(&a->k, s->rows + i * PANEL, scales + i * PANEL);
         int8_pack_keys(&a->k, a->d, s->rows, i * PANEL, a->lo, a->hi, s->key_pairs + i * panel);
+    }
     int8_pack_values(&a->v, a->d_value, s->rows, first * PANEL, a->hi, s->value_pairs);
     for (int i = 0; i < n_tiles; i++) {
         int row0 = a->rows * i / n_tiles, rows = a->rows * (i + 1) / n_tiles - row0, lo, hi;
@@ -92,7 +93,7 @@ static void int8_score_heads(const struct attn_split *a, const struct int8_query
         if (direct) {
             int8_direct[a->rows].scores(&keys, s->rows + k, &queries[g], a->d, p, &h);
         } else {
-            int8_scales(&keys, s->rows + k, PANEL, scales);
+            int8_scales(&keys, s->rows + k, scales);
             int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
             int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d, p);
         }
