@@ -265,8 +265,8 @@ struct kernels {
     void (*rotate_head)(const struct head_rot *r, float *x);
     /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
      * greatest |x|, *scale = amax / top and an element is the nearest of x * (top / amax), each
-     * operation in f32; amax < 2^-100: zeros with scale 0.  Read as element * scale, rounded to
-     * f32. */
+     * operation in f32; amax < 2^-100: zeros with scale 0.  E4M3 is read as element * scale,
+     * rounded to f32; I8 meets integers (attention, above). */
     void (*kv_store)(enum dtype t, const float *x, int n, void *dst, float *scale);
     void (*attn_split)(const struct attn_split *a, float *scratch);
     /* state [d + 2] = state followed by partial, both as in attn_split. */
