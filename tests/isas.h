@@ -7,10 +7,12 @@
 
 #include "backends/backend.h"
 
-/* Every choice of --isa, and those that differ outside of products with quantised weights. */
+/* Every choice of --isa, and those that differ outside of products with quantised weights (avx512vnni: in
+ * attention). */
 static const char *const all_isas[] __attribute__((unused)) = {
     "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot"};
-static const char *const float_isas[] __attribute__((unused)) = {"plain", "avx2", "avx512", "neon"};
+static const char *const float_isas[]
+    __attribute__((unused)) = {"plain", "avx2", "avx512", "avx512vnni", "neon"};
 
 /* A CPU backend; NULL: the machine cannot execute this instruction set. */
 static inline struct backend *open_rounding(const char *isa, int threads, enum activations a)

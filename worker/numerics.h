@@ -5,7 +5,8 @@
  *
  *   2/cpu/strict/a8/kv-f16/tp1.2.4.8
  *   | |   |      |  |      the class of rank counts: 1, 2, 4 and 8 give the same bits; tp3, tp16, ...
- *   | |   |      |  type of the KV cache
+ *   | |   |      |  type of the KV cache; on the CPU kv-i8-a16: int8 entries meet queries and weights of
+ *   | |   |      |  16 bits (backends/cpu/kernels.h)
  *   | |   |      activations: a8, quantised to 8 bits where they meet quantised weights; besides,
  *   | |   |      a8-bf16 and a8-bf16-tiles, rounded where they meet BF16 weights, in two orders of
  *   | |   |      sums (backends/cpu/bf16.h); with "-order" behind it, quantised too where the index

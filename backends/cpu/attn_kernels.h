@@ -7,58 +7,8 @@
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H
 
+#include "backends/cpu/attn_int8_split.h"
 #include "backends/cpu/attn_sums.h"
-
-/* Scores p [SPLIT] of one row become weights: zero outside [lo, hi), up to the multiples of LANES
- * around that range. */
-static void softmax_row(float *p, float cap, int lo, int hi, float *m_out, float *l_out)
-{
-    float lane[LANES] = {0}, m, each[VL];
-    vf most = v_splat(-INFINITY);
-    int from = lo / LANES * LANES, to = (hi + LANES - 1) / LANES * LANES;
-    if (cap > 0.0f)
-        for (int i = from; i < to; i++)
-            p[i] = exact_soft_cap(p[i], cap);
-    for (int i = from; i < lo; i++)
-        p[i] = -INFINITY;
-    for (int i = hi; i < to; i++)
-        p[i] = -INFINITY;
-    for (int i = from; i < to; i += VL)
-        most = v_max(v_load(p + i), most);
-    v_store(each, most);
-    for (int n = VL / 2; n > 0; n /= 2)
-        for (int j = 0; j < n; j++)
-            each[j] = each[j] > each[j + n] ? each[j] : each[j + n];
-    m = each[0];
-    for (int i = from; i < to; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            p[i + j] = exact_exp(p[i + j] - m);
-            lane[j] += p[i + j];
-        }
-    for (int i = from; i < lo; i++)
-        p[i] = 0.0f;
-    for (int i = hi; i < to; i++)
-        p[i] = 0.0f;
-    *m_out = m;
-    *l_out = lane_sum(lane);
-}
-
-/* Keys that all rows of a tile see, [lo, hi), and each row's own range. */
-struct tile_ranges {
-    int lo, hi;
-    int row_lo[TILE_ROWS], row_hi[TILE_ROWS];
-};
-
-static void ranges_of(const struct attn_split *a, int row0, int rows, struct tile_ranges *g)
-{
-    g->lo = 0;
-    g->hi = SPLIT;
-    for (int r = 0; r < rows; r++) {
-        attn_range(a, row0 + r, &g->row_lo[r], &g->row_hi[r]);
-        g->lo = g->row_lo[r] > g->lo ? g->row_lo[r] : g->lo;
-        g->hi = g->row_hi[r] < g->hi ? g->row_hi[r] : g->hi;
-    }
-}
 
 /* Where the values of a tile come from. */
 struct value_source {
@@ -89,16 +39,6 @@ static void add_rows(const struct tile_sums *t, int r, int rows, int from, int t
         direct_fns[rows][v->cache.dtype].sums(&v->cache, v->rows, p, from, to, o, t->d, &v->ahead);
     else
         sum_fns[rows].values(p + v->base, v->wide, from - v->base, to - v->base, o, t->d);
-}
-
-static int most_of(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static int least_of(int a, int b)
-{
-    return a < b ? a : b;
 }
 
 /* o += p v over keys [from, to): each row's keys before the common ones, the common ones for all
@@ -133,43 +73,6 @@ static void take_queries(const struct attn_split *a, int row0, int rows, float *
         src[r] = a->q + (size_t)((row0 + r) / a->n_heads) * a->q_stride +
                  (size_t)((row0 + r) % a->n_heads) * (size_t)a->d;
     sum_fns[rows].take(src, a->d, q);
-}
-
-static float *partial_of(const struct attn_split *a, int row)
-{
-    return a->partial + (size_t)row * (size_t)(a->d_value + 2);
-}
-
-static void add_rel_bias(const struct attn_split *a, int row, int lo, int hi, float *p)
-{
-    for (int k = lo; a->rel_bias && k < hi; k++)
-        p[k] += attn_rel_bias(a, row, k);
-}
-
-/* Scores of rows [row0, row0 + rows) become weights; their m and l. */
-static void weigh_rows(const struct attn_split *a, int row0, int rows, const struct tile_ranges *g,
-                       float *p)
-{
-    for (int r = 0; r < rows; r++) {
-        float *ml = partial_of(a, row0 + r) + a->d_value;
-        ml[0] = ml[1] = 0.0f;
-        add_rel_bias(a, row0 + r, g->row_lo[r], g->row_hi[r], p + r * P_STRIDE);
-        if (g->row_lo[r] < g->row_hi[r])
-            softmax_row(p + r * P_STRIDE, a->cap, g->row_lo[r], g->row_hi[r], &ml[0], &ml[1]);
-    }
-}
-
-/* Keys that any of rows [row0, row1) sees. */
-static void union_of(const struct attn_split *a, int row0, int row1, int *lo, int *hi)
-{
-    *lo = SPLIT;
-    *hi = 0;
-    for (int row = row0; row < row1; row++) {
-        int l, h;
-        attn_range(a, row, &l, &h);
-        *lo = l < *lo ? l : *lo;
-        *hi = h > *hi ? h : *hi;
-    }
 }
 
 /* Rows [row0, row0 + rows) of the only KV head, its keys and values packed. */
@@ -276,14 +179,15 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
 static void fast_attn_split(const struct attn_split *a, float *scratch)
 {
     struct attn_scratch *s = (struct attn_scratch *)scratch;
+    bool i8 = a->k.dtype == DT_I8;
     find_rows(a, a->lo, a->hi, s->rows);
     if (a->rows <= TILE_ROWS && a->n_kv * a->rows <= ATTN_ROWS) {
-        few_rows(a, s);
+        (i8 ? int8_few_rows : few_rows)(a, s);
         return;
     }
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
-        many_rows(&one, s);
+        (i8 ? int8_many_rows : many_rows)(&one, s);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Reading the KV cache in vectors: any element type to f32. */
+/* Reading the KV cache in vectors: any element type but int8 (attn_int8.h) to f32. */
 #ifndef BACKENDS_CPU_ATTN_LOAD_H
 #define BACKENDS_CPU_ATTN_LOAD_H
 
@@ -7,17 +7,31 @@
 enum {
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
+    DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8, /* few rows read keys and values in the cache */
 };
 
 /* n tiles: one in a prefill; in decoding one for each KV head. */
 struct attn_scratch {
-    /* [KEY_PANELS][d rounded up to VL][PANEL] */
-    _Alignas(64) float keys[KEY_PANELS * HEAD_MAX * PANEL];
-    float values[SPLIT * HEAD_MAX]; /* [SPLIT][d_value rounded up to VL], zeros behind */
-    float q[ATTN_ROWS * HEAD_MAX];  /* [n][d][rows] */
-    float p[ATTN_ROWS * P_STRIDE];  /* [n][rows][SPLIT] scores, then weights */
-    float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d_value rounded up to VL] */
-    size_t rows[SPLIT];             /* of the cache, see find_rows */
+    _Alignas(64) float p[ATTN_ROWS * P_STRIDE]; /* [n][rows][SPLIT] scores, then weights */
+    size_t rows[SPLIT];                         /* of the cache, see find_rows */
+    union {
+        struct {
+            /* [KEY_PANELS][d rounded up to VL][PANEL] */
+            float keys[KEY_PANELS * HEAD_MAX * PANEL];
+            float values[SPLIT * HEAD_MAX]; /* [SPLIT][d_value rounded up to VL], zeros behind */
+            float q[ATTN_ROWS * HEAD_MAX];  /* [n][d][rows] */
+            float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d_value rounded up to VL] */
+        };
+        struct { /* int8 entries: see attn_int8.h */
+            int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
+            int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
+            int32_t q_pairs[2 * ATTN_ROWS * HEAD_MAX];            /* of struct int8_query */
+            int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][int8_cols] */
+            int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
+            int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */
+            float unit[ATTN_ROWS];    /* the factor of a score, then of a sum of values */
+        };
+    };
 };
 
 static inline int round_up_vl(int d)
@@ -27,7 +41,7 @@ static inline int round_up_vl(int d)
 
 static inline bool is_scaled(enum dtype t)
 {
-    return t == DT_I8 || t == DT_E4M3;
+    return t == DT_E4M3;
 }
 
 ALWAYS_INLINE size_t elem_size(enum dtype t) /* dtype_size where t is a constant */
@@ -43,8 +57,6 @@ ALWAYS_INLINE vf load_wide(enum dtype t, const void *p)
         return v_load_f16(p);
     case DT_BF16:
         return v_load_bf16(p);
-    case DT_I8:
-        return v_load_i8(p);
     case DT_E4M3:
         return v_load_e4m3(p);
     default:

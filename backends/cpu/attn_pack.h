@@ -1,4 +1,4 @@
-/* Keys and values of any type to what the sums read: keys transposed into f32 panels of PANEL keys
+/* Keys and values of any type but int8 to what the sums read: keys transposed into f32 panels of PANEL keys
  * (one row per dimension), values as f32 rows. */
 #ifndef BACKENDS_CPU_ATTN_PACK_H
 #define BACKENDS_CPU_ATTN_PACK_H
@@ -18,8 +18,6 @@ ALWAYS_INLINE void widen_words(enum dtype t, vf words, vf *out)
         v_widen_f16(words, out);
     else if (t == DT_BF16)
         v_widen_bf16(words, out);
-    else if (t == DT_I8)
-        v_widen_i8(words, out);
     else if (t == DT_E4M3)
         v_widen_e4m3(words, out);
     else
@@ -130,7 +128,6 @@ ALWAYS_INLINE void widen_values(enum dtype t, const struct kv_operand *v, int d,
 PACK_FNS(DT_F32)
 PACK_FNS(DT_F16)
 PACK_FNS(DT_BF16)
-PACK_FNS(DT_I8)
 PACK_FNS(DT_E4M3)
 
 static const struct pack_fns {
@@ -139,8 +136,9 @@ static const struct pack_fns {
     void (*values)(const struct kv_operand *v, int d, const size_t *rows, int lo, int hi,
                    float *dst);
 } pack_fns[DT_N] = {
-    [DT_F32] = {keys_DT_F32, values_DT_F32},    [DT_F16] = {keys_DT_F16, values_DT_F16},
-    [DT_BF16] = {keys_DT_BF16, values_DT_BF16}, [DT_I8] = {keys_DT_I8, values_DT_I8},
+    [DT_F32] = {keys_DT_F32, values_DT_F32},
+    [DT_F16] = {keys_DT_F16, values_DT_F16},
+    [DT_BF16] = {keys_DT_BF16, values_DT_BF16},
     [DT_E4M3] = {keys_DT_E4M3, values_DT_E4M3},
 };
 

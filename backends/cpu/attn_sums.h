@@ -220,11 +220,7 @@ static const struct {
 #endif
 };
 
-/* Few rows take keys and values directly from the cache. */
-enum {
-    DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8,
-    SCORE_WORDS = VL / 4, /* words of a transposed square between two steps of `ahead` */
-};
+enum { SCORE_WORDS = VL / 4 }; /* words of a transposed square between two steps of `ahead` */
 
 /* sums [rows] += q . dimensions of VL keys, q [dimensions][rows], over the first `words` words of a
  * transposed square, n elements in each. */
@@ -316,11 +312,11 @@ static inline int score_steps(enum dtype t, int d)
     }
 #define DIRECT_FNS(R)                                                                              \
     DIRECT_FN(R, DT_F32)                                                                           \
-    DIRECT_FN(R, DT_F16) DIRECT_FN(R, DT_BF16) DIRECT_FN(R, DT_I8) DIRECT_FN(R, DT_E4M3)
+    DIRECT_FN(R, DT_F16) DIRECT_FN(R, DT_BF16) DIRECT_FN(R, DT_E4M3)
 #define DIRECT_PAIR(R, T) [T] = {scores_##T##_##R, cache_##T##_##R}
 #define DIRECT_ROW(R)                                                                              \
     [R] = {DIRECT_PAIR(R, DT_F32), DIRECT_PAIR(R, DT_F16), DIRECT_PAIR(R, DT_BF16),                \
-           DIRECT_PAIR(R, DT_I8), DIRECT_PAIR(R, DT_E4M3)},
+           DIRECT_PAIR(R, DT_E4M3)},
 FIRST_ROWS(DIRECT_FNS)
 #ifdef TILE_ROWS_14
 DIRECT_FNS(7)

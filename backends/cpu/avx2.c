@@ -1,5 +1,5 @@
 /* AVX2, FMA, F16C */
-#include "backends/cpu/simd_avx2.h"
+#include "backends/cpu/words_avx2.h"
 
 #include "backends/cpu/attn_kernels.h"
 #include "backends/cpu/delta_kernels.h"

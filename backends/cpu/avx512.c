@@ -1,5 +1,5 @@
 /* AVX-512 (F, BW, VL, DQ) */
-#include "backends/cpu/simd_avx512.h"
+#include "backends/cpu/words_avx512.h"
 
 #define TILE_ROWS_14
 #include "backends/cpu/attn_kernels.h"

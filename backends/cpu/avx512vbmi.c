@@ -1,5 +1,6 @@
-/* AVX-512 (F, BW, VL, DQ) with VBMI, by which e4m3 weights are looked up. */
-#include "backends/cpu/simd_avx512.h"
+/* AVX-512 (F, BW, VL, DQ) with VBMI, by which e4m3 weights are looked up, and VNNI, by which attention
+ * multiplies int8 entries. */
+#include "backends/cpu/words_avx512.h"
 
 #define TILE_ROWS_14
 #include "backends/cpu/attn_kernels.h"

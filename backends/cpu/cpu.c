@@ -132,7 +132,7 @@ static bool isa_runs(const char *name)
     return true;
 }
 
-/* Processors with VNNI may have VBMI too. */
+/* Processors with VNNI, which all tables above avx512 require, may have VBMI too. */
 static const struct kernels *choose_kernels(const struct isa *isa)
 {
 #ifdef INGOT_CPU_X86

@@ -10,6 +10,13 @@
  *              head's dimensions, soft-capped where the layer says so; m = greatest; p = exp(score - m); l = row sum of p (lane =
  *              position % LANES); o[i] = chain over keys of p * v[i].  Splits are merged in
  *              ascending order (attn_merge).
+ *              Of int8 entries, e their bytes and s their scales, both products are sums of integers of
+ *              16 and 8 bits, which are exact in 32 (round_16 of attn_round.h gives a row of f32 as
+ *              integers times a unit):
+ *                a, unit = the query, of at most query_top(d);
+ *                score = (float)(sum over the dimensions of a e) * ((unit * scale) * s), then as above;
+ *                w, unit = p * s of the keys that the row sees in the split, of at most weight_top;
+ *                o[i] = (float)(sum over the keys of w e[i]) * unit.
  * Instruction sets may skip terms that are exactly +0 added to a sum, nothing else. */
 #ifndef BACKENDS_CPU_KERNELS_H
 #define BACKENDS_CPU_KERNELS_H
@@ -258,8 +265,8 @@ struct kernels {
     void (*rotate_head)(const struct head_rot *r, float *x);
     /* x [n] to the cache's type, to nearest even.  I8, E4M3 (top = 127, 448): with amax the
      * greatest |x|, *scale = amax / top and an element is the nearest of x * (top / amax), each
-     * operation in f32; amax < 2^-100: zeros with scale 0.  Read as element * scale, rounded to
-     * f32. */
+     * operation in f32; amax < 2^-100: zeros with scale 0.  E4M3 is read as element * scale,
+     * rounded to f32; I8 meets integers (attention, above). */
     void (*kv_store)(enum dtype t, const float *x, int n, void *dst, float *scale);
     void (*attn_split)(const struct attn_split *a, float *scratch);
     /* state [d + 2] = state followed by partial, both as in attn_split. */

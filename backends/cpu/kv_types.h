@@ -1,4 +1,4 @@
-/* Elements of the KV cache and their value in f32. */
+/* Elements of the KV cache and their value in f32; of int8 ones see attn_round.h. */
 #ifndef BACKENDS_CPU_KV_TYPES_H
 #define BACKENDS_CPU_KV_TYPES_H
 
@@ -13,8 +13,6 @@ static inline float kv_value(const struct kv_operand *o, size_t row, int i)
         return f32_of_f16(((const uint16_t *)o->base)[at]);
     case DT_BF16:
         return f32_of_bf16(((const uint16_t *)o->base)[at]);
-    case DT_I8:
-        return (float)((const int8_t *)o->base)[at] * o->scale[row * o->scale_stride];
     case DT_E4M3:
         return f32_of_e4m3(((const uint8_t *)o->base)[at]) * o->scale[row * o->scale_stride];
     default:

@@ -1,5 +1,5 @@
 /* AArch64: NEON is always there */
-#include "backends/cpu/simd_neon.h"
+#include "backends/cpu/words_neon.h"
 
 #define TILE_ROWS_14
 #include "backends/cpu/attn_kernels.h"

@@ -1,5 +1,6 @@
 /* The executable specification: portable C, slow and clear.  The kernels over one row are in
  * row_kernels.h. */
+#include "backends/cpu/attn_round.h"
 #include "backends/cpu/row_kernels.h"
 
 static float tile_weight(const struct linear_tile *t, size_t row, int32_t k, int col)
@@ -31,14 +32,58 @@ static void plain_linear_tile(const struct linear_tile *t)
         }
 }
 
+/* o [d_value] += p v over keys [lo, hi), each a chain. */
+static void plain_values(const struct attn_split *a, const float *p, int lo, int hi, float *o)
+{
+    for (int j = lo; j < hi; j++) {
+        size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
+        for (int i = 0; i < a->d_value; i++)
+            o[i] = fmaf(p[j], kv_value(&a->v, at, i), o[i]);
+    }
+}
+
+static void plain_values_i8(const struct attn_split *a, const float *p, int lo, int hi, float *o)
+{
+    float weight[SPLIT];
+    int16_t w[SPLIT];
+    for (int j = lo; j < hi; j++)
+        weight[j] = p[j] * int8_scale(&a->v, kv_row(a->blocks, a->block_len, a->first_key + j));
+    float unit = round_16(weight + lo, hi - lo, weight_top(), w + lo);
+    for (int i = 0; i < a->d_value; i++) {
+        int32_t sum = 0;
+        for (int j = lo; j < hi; j++)
+            sum += w[j] * int8_at(&a->v, kv_row(a->blocks, a->block_len, a->first_key + j), i);
+        o[i] = (float)sum * unit;
+    }
+}
+
+static float plain_score(const struct attn_split *a, const float *q, size_t at)
+{
+    float dot = 0.0f;
+    for (int i = 0; i < a->d; i++)
+        dot = fmaf(q[i], kv_value(&a->k, at, i), dot);
+    return dot * a->scale;
+}
+
+static float plain_score_i8(const struct attn_split *a, const int16_t *q, float unit, size_t at)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < a->d; i++)
+        sum += q[i] * int8_at(&a->k, at, i);
+    return (float)sum * (unit * a->scale * int8_scale(&a->k, at));
+}
+
 static void plain_attn_head(const struct attn_split *a, float *scratch)
 {
     float *p = scratch; /* [SPLIT] scores, then weights; 0 for keys that the row does not see */
+    int16_t words[HEAD_MAX];
     int d = a->d, n = a->d_value;
+    bool i8 = a->k.dtype == DT_I8;
     for (int row = 0; row < a->rows; row++) {
         const float *q = a->q + (size_t)(row / a->n_heads) * a->q_stride +
                          (size_t)(row % a->n_heads) * (size_t)d;
         float *o = a->partial + (size_t)row * (size_t)(n + 2), m = -INFINITY, lane[LANES] = {0};
+        float unit = i8 ? round_16(q, d, query_top(d), words) : 0.0f;
         int lo, hi;
         attn_range(a, row, &lo, &hi);
         memset(o, 0, (size_t)(n + 2) * sizeof *o);
@@ -46,10 +91,7 @@ static void plain_attn_head(const struct attn_split *a, float *scratch)
             continue;
         for (int j = lo; j < hi; j++) {
             size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
-            float dot = 0.0f;
-            for (int i = 0; i < d; i++)
-                dot = fmaf(q[i], kv_value(&a->k, at, i), dot);
-            p[j] = dot * a->scale;
+            p[j] = i8 ? plain_score_i8(a, words, unit, at) : plain_score(a, q, at);
             if (a->rel_bias)
                 p[j] += attn_rel_bias(a, row, j);
             if (a->cap > 0.0f)
@@ -57,12 +99,10 @@ static void plain_attn_head(const struct attn_split *a, float *scratch)
             m = p[j] > m ? p[j] : m;
         }
         for (int j = lo; j < hi; j++) {
-            size_t at = kv_row(a->blocks, a->block_len, a->first_key + j);
             p[j] = exact_exp(p[j] - m);
             lane[j % LANES] += p[j];
-            for (int i = 0; i < n; i++)
-                o[i] = fmaf(p[j], kv_value(&a->v, at, i), o[i]);
         }
+        (i8 ? plain_values_i8 : plain_values)(a, p, lo, hi, o);
         o[n] = m;
         o[n + 1] = lane_sum(lane);
     }

@@ -12,10 +12,13 @@ static inline float lane_sum(const float *lane)
 {
     float s[LANES];
     memcpy(s, lane, sizeof s);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int j = 0; j < half; j++)
-            s[j] = s[j] + s[j + half];
-    return s[0];
+    for (int j = 0; j < 8; j++) /* loops of constant length become vectors */
+        s[j] = s[j] + s[j + 8];
+    for (int j = 0; j < 4; j++)
+        s[j] = s[j] + s[j + 4];
+    for (int j = 0; j < 2; j++)
+        s[j] = s[j] + s[j + 2];
+    return s[0] + s[1];
 }
 
 static inline float sum_of_squares(const float *x, float minus, int n)

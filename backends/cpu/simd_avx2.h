@@ -160,15 +160,6 @@ static inline void v_widen_bf16(vf words, vf out[2])
     out[1] = _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32((int)0xffff0000U)));
 }
 
-static inline void v_widen_i8(vf words, vf out[4])
-{
-    __m256i r = _mm256_castps_si256(words);
-    out[0] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 24), 24));
-    out[1] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 16), 24));
-    out[2] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(r, 8), 24));
-    out[3] = _mm256_cvtepi32_ps(_mm256_srai_epi32(r, 24));
-}
-
 /* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
  * is 8 less; 0x7f is NaN. */
 static inline __m256i f16_of_e4m3(__m256i h)

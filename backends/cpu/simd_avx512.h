@@ -133,8 +133,6 @@ static inline vf v_load_first(enum dtype t, const void *p, int n)
     case DT_BF16:
         return _mm512_castsi512_ps(
             _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), 16));
-    case DT_I8:
-        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(m, p)));
     case DT_E4M3:
         return v_of_e4m3(_mm_maskz_loadu_epi8(m, p));
     default:
@@ -223,15 +221,6 @@ static inline void v_widen_bf16(vf words, vf out[2])
     __m512i r = _mm512_castps_si512(words);
     out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(r, 16));
     out[1] = _mm512_castsi512_ps(_mm512_and_si512(r, _mm512_set1_epi32((int)0xffff0000U)));
-}
-
-static inline void v_widen_i8(vf words, vf out[4])
-{
-    __m512i r = _mm512_castps_si512(words);
-    out[0] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 24), 24));
-    out[1] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 16), 24));
-    out[2] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(r, 8), 24));
-    out[3] = _mm512_cvtepi32_ps(_mm512_srai_epi32(r, 24));
 }
 
 /* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias

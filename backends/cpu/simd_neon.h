@@ -144,15 +144,6 @@ static inline void v_widen_bf16(vf words, vf out[2])
     out[1] = vreinterpretq_f32_u32(vandq_u32(r, vdupq_n_u32(0xffff0000U)));
 }
 
-static inline void v_widen_i8(vf words, vf out[4])
-{
-    int32x4_t r = vreinterpretq_s32_f32(words);
-    out[0] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 24), 24));
-    out[1] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 16), 24));
-    out[2] = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(r, 8), 24));
-    out[3] = vcvtq_f32_s32(vshrq_n_s32(r, 24));
-}
-
 /* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
  * is 8 less; 0x7f is NaN. */
 static inline uint16x8_t f16_of_e4m3(uint16x8_t h)

@@ -1,10 +1,11 @@
 /* How close attention over the KV cache comes to the machine's limits, measured in the same run.
- *   bench_attention [ISA [THREADS [decode|hot|prefill|small]]]
+ *   bench_attention [ISA [THREADS [decode|hot|prefill|small] [cpu-time]]]
  *   decode   one token over a long context, all layers' KV larger than the processor's caches;
  *            bound by memory
  *   hot      the same with KV in the processor's caches; bound by arithmetic
  *   prefill  a chunk of 512 tokens; bound by arithmetic
- *   small    many short sequences of a tiny model; bound by overhead */
+ *   small    many short sequences of a tiny model; bound by overhead
+ *   cpu-time the processor time of one thread, for a machine with other work (hot, prefill) */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,7 @@ static void hot(struct bench *b)
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (int32_t per = 1; per <= 8; per *= 2)
             measure(b, (struct shape){4 * per, 4, 64, 1, 1, 512, types[i], true});
+    measure(b, (struct shape){16, 4, 128, 1, 1, 512, DT_I8, true});
 }
 
 static void prefill(struct bench *b)
@@ -202,18 +204,24 @@ static void small(struct bench *b)
 int main(int argc, char **argv)
 {
     if (argc > 1 && argv[1][0] == '-') {
-        puts("usage: bench_attention [ISA [THREADS [decode|hot|prefill|small]]]\n"
+        puts("usage: bench_attention [ISA [THREADS [decode|hot|prefill|small] [cpu-time]]]\n"
              "ISA: auto or an instruction set's name, as bench_step --help lists them; THREADS: 0 "
              "shares\n"
              "the processors.  Each line: time, share of the memory's and of the arithmetic's "
-             "limit.");
+             "limit.  cpu-time: the processor time of one thread, which other work on the machine "
+             "changes\nless, for the parts in the processor's caches.");
         return strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? 0 : 2;
     }
     struct backend_config cfg = {.isa = argc > 1 ? argv[1] : "auto",
                                  .threads = argc > 2 ? atoi(argv[2]) : 0};
     struct bench b;
     struct backend_info info;
-    const char *part = argc > 3 ? argv[3] : "";
+    const char *part = "";
+    for (int i = 3; i < argc; i++)
+        if (strcmp(argv[i], "cpu-time") == 0)
+            bench_use_cpu_time();
+        else
+            part = argv[i];
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line as soon as it is known, also into a pipe */
     must(backend_open(&b.be, "cpu", &cfg));
     b.ops = backend_ops_of(b.be);

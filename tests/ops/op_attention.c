@@ -261,11 +261,45 @@ static enum status run_attention(struct backend *be, const struct op_case *c, in
     return env_close(&e);
 }
 
+/* Queries and weights of 16 bits against int8 entries (backends/cpu/kernels.h).  An element of a query is
+ * off by at most half a unit, max |q| / top / 2, which adds up over the key to a score's error. */
+static double words_score_error(const struct op_case *c, int32_t t, int32_t head, const double *key)
+{
+    double most = 0, sum = 0, top = fmin(32767, floor(2147483647.0 / (128 * c->d)));
+    for (int32_t i = 0; i < c->d; i++) {
+        most = fmax(most, fabs((double)in_f32(55, t, head * c->d + i)));
+        sum += fabs(key[i]);
+    }
+    return most / top / 2 * sum * 2 / sqrt(c->d);
+}
+
+/* A weight p times the scale of its value is off by at most half a unit, the split's greatest such product
+ * / 32767 / 2, which is multiplied with the value's bytes: what that adds to element i of the sum. */
+static double words_value_error(const struct op_case *c, int32_t s, int32_t g, int32_t from,
+                                int32_t end, const double *p, const double *v, int32_t i)
+{
+    enum { SPLIT = 256 };
+    int which = c->op != &op_attention_latent;
+    double error = 0;
+    for (int32_t j = from, next; j < end; j = next) {
+        double most = 0, bytes = 0;
+        next = j / SPLIT * SPLIT + SPLIT < end ? j / SPLIT * SPLIT + SPLIT : end;
+        for (int32_t k = j; k < next; k++) {
+            double scale = (double)kv_scale_at(c, which, s, k, g);
+            most = fmax(most, p[k] * scale);
+            bytes += fabs(v[op_at(k, c->d, i)]) / scale;
+        }
+        error += most / 32767 / 2 * bytes;
+    }
+    return error;
+}
+
 static void ref_head(const struct op_case *c, int32_t t, int32_t head, const double *k,
                      const double *v, double *p, double *out, double *bound)
 {
     int32_t pos = pos_at(c, t), from = first_key(c, pos);
-    double m = -INFINITY, sum = 0, worst = 0, scale = 2.0f / sqrtf((float)c->d);
+    double m = -INFINITY, sum = 0, worst = 0, words = 0, scale = 2.0f / sqrtf((float)c->d);
+    int32_t kv_head = (head + c->q_offset) / c->q_per_kv;
     int32_t end = is_full(c) ? seq_len(c, seq_of(c, t)) : pos + 1;
     if (is_full(c) && c->window > 0 && pos + c->window < end)
         end = pos + c->window;
@@ -277,6 +311,8 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
             mag += fabs(x);
         }
         p[j] = dot * scale;
+        if (c->words)
+            words = fmax(words, words_score_error(c, t, head, k + op_at(j, c->d, 0)));
         if (c->op == &op_attention_rel_bias)
             p[j] += (double)rel_bias_at(head, j - pos);
         if (c->cap > 0)
@@ -301,7 +337,11 @@ static void ref_head(const struct op_case *c, int32_t t, int32_t head, const dou
         out[i] = o / sum;
         bound[i] = mag / sum *
                    (4 * worst * (c->d + 4) * EPS + (end - from + 59) * EPS + 1e-6 +
-                    1e-6 * (double)c->cap + 1.1 * c->x_eps * (2 * worst + 1));
+                    1e-6 * (double)c->cap + 1.1 * c->x_eps * (2 * worst + 1) +
+                    1.001 * 2 * words); /* e^words of every weight, and of their sum */
+        if (c->words)
+            bound[i] +=
+                1.001 * words_value_error(c, seq_of(c, t), kv_head, from, end, p, v, i) / sum;
     }
 }
 

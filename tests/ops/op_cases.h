@@ -23,6 +23,7 @@ struct op_case {
     float cap;    /* attention, soft_cap; 0: none; the factor of scale, of cut_gates */
     double x_eps; /* linear, attention, moe_ffn: greatest relative error that the backend makes
                      rounding its inputs to its matrix units' type; 0 = none */
+    bool words; /* attention over int8 entries: the backend rounds queries and weights to 16 bits */
     int32_t n_experts, top_k; /* of the mixture's ops: k is D, n is F */
 };
 

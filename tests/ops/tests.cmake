@@ -1,6 +1,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/cases.cmake)
 ingot_test(test_ops ops/test_ops.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_attention ops/test_attention.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
+ingot_test(test_attention_int8 ops/test_attention_int8.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_kv_store ops/test_kv_store.c ops/kv_spec.c ops/op_unheld.c LIBS ingot_op_cases ingot_backends ingot_common LABEL ops)
 ingot_test(test_nodes ops/test_nodes.c LIBS ingot_backends ingot_common LABEL ops)
 ingot_test(test_backend ops/test_backend.c LIBS ingot_backends ingot_common LABEL ops)

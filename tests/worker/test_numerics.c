@@ -27,6 +27,10 @@ Test(numerics, is_as_documented)
     cr_expect_str_eq(id(rounded), "2/cpu/strict/a8-bf16-tiles/kv-f16/tp1.2.4.8");
     rounded = base, rounded.checkpoint = true;
     cr_expect_str_eq(id(rounded), "2/cpu/strict/ac/kv-f16/tp1.2.4.8");
+    rounded = base, rounded.kv = DT_I8; /* the CPU's products with int8 entries are its own */
+    cr_expect_str_eq(id(rounded), "2/cpu/strict/a8/kv-i8-a16/tp1.2.4.8");
+    rounded.backend = "cuda";
+    cr_expect_str_eq(id(rounded), "2/cuda/strict/aw/kv-i8/tp1.2.4.8");
     cr_expect_str_eq(id(gpu), "2/cuda/fast/aw/kv-e4m3/tp3/sm90-mma");
     gpu.scaled_f32 = true;
     cr_expect_str_eq(id(gpu), "2/cuda/fast/aw-f32/kv-e4m3/tp3/sm90-mma");

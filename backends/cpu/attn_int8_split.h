@@ -1,0 +1,151 @@
+/* attn_split over int8 entries in vectors, in the two ways of attn_kernels.h. */
+#ifndef BACKENDS_CPU_ATTN_INT8_SPLIT_H
+#define BACKENDS_CPU_ATTN_INT8_SPLIT_H
+
+#include "backends/cpu/attn_int8.h"
+#include "backends/cpu/attn_softmax.h"
+
+/* Rows [row0, row0 + rows) of KV head 0 of a; the tile's place in s begins with row `at`. */
+static struct int8_query int8_queries(const struct attn_split *a, int row0, int rows, bool direct,
+                                      int at, struct attn_scratch *s)
+{
+    int32_t *q = s->q_pairs + at * 2 * int8_cols(a->d);
+    for (int r = 0; r < rows; r++) {
+        int row = row0 + r;
+        const float *x = a->q + (size_t)(row / a->n_heads) * a->q_stride +
+                         (size_t)(row % a->n_heads) * (size_t)a->d;
+        int8_take(x, a->d, a->scale, direct, r, rows, q, s->start + at, s->unit + at);
+    }
+    return (struct int8_query){q, s->start + at, s->unit + at};
+}
+
+/* Scores of those rows become integers, and their sums begin. */
+static void int8_weigh_rows(const struct attn_split *a, int row0, int rows, int at, int lo, int hi,
+                            struct attn_scratch *s)
+{
+    struct tile_ranges g;
+    float scales[SPLIT];
+    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
+        int8_scales(&a->v, s->rows + k, scales + k);
+    ranges_of(a, row0, rows, &g);
+    weigh_rows(a, row0, rows, &g, s->p + at * P_STRIDE);
+    for (int r = 0; r < rows; r++) {
+        int i = at + r;
+        int8_weigh(s->p + i * P_STRIDE, scales, g.row_lo[r], g.row_hi[r], s->w + i * SPLIT,
+                   &s->start[i], &s->unit[i]);
+        int8_begin(s->sums + i * int8_cols(a->d_value), a->d_value, s->start[i]);
+    }
+}
+
+static void int8_finish_rows(const struct attn_split *a, int row0, int rows, int at,
+                             const struct attn_scratch *s)
+{
+    for (int r = 0; r < rows; r++)
+        int8_finish(s->sums + (at + r) * int8_cols(a->d_value), a->d_value, s->unit[at + r],
+                    partial_of(a, row0 + r));
+}
+
+/* Prefill: the only KV head's keys and values are packed, then the tiles take them. */
+static void int8_many_rows(const struct attn_split *a, struct attn_scratch *s)
+{
+    int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, panel = 2 * int8_words(a->d) * PANEL;
+    int first = a->lo / PANEL, cols = int8_cols(a->d_value);
+    float scales[SPLIT];
+    for (int i = first; i * PANEL < a->hi; i++) {
+        int8_scales(&a->k, s->rows + i * PANEL, scales + i * PANEL);
+        int8_pack_keys(&a->k, a->d, s->rows, i * PANEL, a->lo, a->hi, s->key_pairs + i * panel);
+    }
+    int8_pack_values(&a->v, a->d_value, s->rows, first * PANEL, a->hi, s->value_pairs);
+    for (int i = 0; i < n_tiles; i++) {
+        int row0 = a->rows * i / n_tiles, rows = a->rows * (i + 1) / n_tiles - row0, lo, hi;
+        struct int8_query t = int8_queries(a, row0, rows, false, 0, s);
+        union_of(a, row0, row0 + rows, &lo, &hi);
+        for (int k = lo / PANEL; k * PANEL < hi; k++)
+            int8_fns[rows].scores(s->key_pairs + k * panel, scales + k * PANEL, &t, a->d,
+                                  s->p + k * PANEL);
+        int8_weigh_rows(a, row0, rows, 0, lo, hi, s);
+        int k0 = lo / 2 * 2;
+        struct int8_values v = {
+            .packed = s->value_pairs + (k0 / 2 - first * PANEL / 2) * cols, .k0 = k0, .k1 = hi};
+        int8_fns[rows].sums(&v, s->w, s->sums, a->d_value);
+        int8_finish_rows(a, row0, rows, 0, s);
+    }
+}
+
+/* Do so many rows, of one tile, take keys and values directly from the cache? */
+static bool int8_is_direct(int rows)
+{
+    return (int)DIRECT_ROWS == (int)TILE_ROWS || rows <= DIRECT_ROWS;
+}
+
+/* Scores of a panel of keys for all KV heads. */
+static void int8_score_heads(const struct attn_split *a, const struct int8_query *queries, int k,
+                             struct attn_scratch *s)
+{
+    bool direct = int8_is_direct(a->rows);
+    struct ahead h = {0};
+    float scales[PANEL];
+    if (direct)
+        h = ahead_of(a, false, k, a->n_kv * int8_score_steps(a->d));
+    for (int g = 0; g < a->n_kv; g++) {
+        struct kv_operand keys = attn_head(a->k, g, a->d);
+        float *p = s->p + g * a->rows * P_STRIDE + k;
+        if (direct) {
+            int8_direct[a->rows].scores(&keys, s->rows + k, &queries[g], a->d, p, &h);
+        } else {
+            int8_scales(&keys, s->rows + k, scales);
+            int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
+            int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d, p);
+        }
+    }
+}
+
+/* Values of keys [k, end) for all KV heads, k even. */
+static void int8_sum_heads(const struct attn_split *a, int k, int end, struct attn_scratch *s)
+{
+    bool direct = int8_is_direct(a->rows);
+    int rows = a->rows, d = a->d_value;
+    struct ahead h = {0};
+    if (direct)
+        h = ahead_of(a, true, k, a->n_kv * int8_value_steps(rows, d, end - k));
+    for (int g = 0; g < a->n_kv; g++) {
+        const int16_t *w = s->w + g * rows * SPLIT;
+        int32_t *o = s->sums + g * rows * int8_cols(d);
+        struct int8_values v = {.cache = attn_head(a->v, g, d),
+                                .rows = s->rows,
+                                .packed = s->value_pairs,
+                                .k0 = k,
+                                .k1 = end};
+        if (direct) {
+            int8_direct[rows].sums(&v, w, o, d, &h);
+        } else {
+            int8_pack_values(&v.cache, d, s->rows, k, end, s->value_pairs);
+            int8_fns[rows].sums(&v, w, o, d);
+        }
+    }
+}
+
+/* Decoding: a panel of keys for all KV heads, one after the other. */
+static void int8_few_rows(const struct attn_split *a, struct attn_scratch *s)
+{
+    int rows = a->rows;
+    struct int8_query queries[ATTN_ROWS];
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
+        queries[g] = int8_queries(&one, 0, rows, int8_is_direct(rows), g * rows, s);
+    }
+    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
+        int8_score_heads(a, queries, k, s);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
+        int8_weigh_rows(&one, 0, rows, g * rows, a->lo, a->hi, s);
+    }
+    for (int k = a->lo / 2 * 2; k < a->hi; k = (k / PANEL + 1) * PANEL)
+        int8_sum_heads(a, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int g = 0; g < a->n_kv; g++) {
+        struct attn_split one = attn_kv_head(a, g);
+        int8_finish_rows(&one, 0, rows, g * rows, s);
+    }
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* Vectors of 16-bit integers in pairs, and their dot products: for attn_int8.h. */
+#ifndef BACKENDS_CPU_WORDS_AVX2_H
+#define BACKENDS_CPU_WORDS_AVX2_H
+
+#include <string.h>
+
+#include "backends/cpu/simd_avx2.h"
+
+typedef __m256i vw;
+
+static inline vw w_load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+/* The first n < 4 VL bytes, zeros behind them; reads nothing else. */
+static inline vw w_load_first(const void *p, int n)
+{
+    char tmp[32] = {0};
+    if (n == 16)
+        return _mm256_zextsi128_si256(_mm_loadu_si128(p));
+    memcpy(tmp, p, (size_t)n);
+    return w_load(tmp);
+}
+
+static inline void w_store(void *p, vw v)
+{
+    _mm256_storeu_si256(p, v);
+}
+
+static inline vw w_splat(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+
+static inline vw w_add(vw a, vw b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
+/* Of 4 bytes the first and the third, + 128; the second and the fourth. */
+static inline vw w_even(vw v)
+{
+    return _mm256_xor_si256(_mm256_and_si256(v, _mm256_set1_epi16(0xff)), _mm256_set1_epi16(0x80));
+}
+
+static inline vw w_odd(vw v)
+{
+    return _mm256_srai_epi16(v, 8);
+}
+
+/* acc + the sum of the products of each pair */
+static inline vw w_dot(vw acc, vw a, vw b)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+}
+
+/* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
+static inline void w_zip(vw a, vw b, vw *low, vw *high)
+{
+    *low = _mm256_unpacklo_epi16(a, b);
+    *high = _mm256_unpackhi_epi16(a, b);
+}
+
+/* In each 16 bytes: element i of vector j <-> element j of vector i. */
+static inline void w_transpose_4(vw x[4])
+{
+    vw a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]);
+    vw c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm256_unpacklo_epi64(a, c);
+    x[1] = _mm256_unpackhi_epi64(a, c);
+    x[2] = _mm256_unpacklo_epi64(b, d);
+    x[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+/* out[i] = in each 16 bytes four times element i */
+static inline void w_spread(vw v, vw out[4])
+{
+    out[0] = _mm256_shuffle_epi32(v, 0x00);
+    out[1] = _mm256_shuffle_epi32(v, 0x55);
+    out[2] = _mm256_shuffle_epi32(v, 0xaa);
+    out[3] = _mm256_shuffle_epi32(v, 0xff);
+}
+
+/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
+static inline vw w_add_lanes(const vw x[2])
+{
+    return _mm256_add_epi32(_mm256_permute2x128_si256(x[0], x[1], 0x20),
+                            _mm256_permute2x128_si256(x[0], x[1], 0x31));
+}
+
+static inline vf w_float(vw v)
+{
+    return _mm256_cvtepi32_ps(v);
+}
+
+static inline vf f_of_words(vw v)
+{
+    return _mm256_castsi256_ps(v);
+}
+
+static inline vw words_of_f(vf v)
+{
+    return _mm256_castps_si256(v);
+}
+
+#endif

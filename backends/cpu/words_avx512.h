@@ -1,0 +1,111 @@
+/* Vectors of 16-bit integers in pairs, and their dot products: for attn_int8.h.  With VNNI one
+ * instruction each. */
+#ifndef BACKENDS_CPU_WORDS_AVX512_H
+#define BACKENDS_CPU_WORDS_AVX512_H
+
+#include "backends/cpu/simd_avx512.h"
+
+typedef __m512i vw;
+
+static inline vw w_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+/* The first n < 4 VL bytes, zeros behind them; reads nothing else. */
+static inline vw w_load_first(const void *p, int n)
+{
+    return _mm512_maskz_loadu_epi8((1ULL << n) - 1, p);
+}
+
+static inline void w_store(void *p, vw v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+static inline vw w_splat(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+
+static inline vw w_add(vw a, vw b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+/* Of 4 bytes the first and the third, + 128; the second and the fourth. */
+static inline vw w_even(vw v)
+{
+    return _mm512_ternarylogic_epi32(v, _mm512_set1_epi16(0x80), _mm512_set1_epi16(0xff), 0x28);
+}
+
+static inline vw w_odd(vw v)
+{
+    return _mm512_srai_epi16(v, 8);
+}
+
+/* acc + the sum of the products of each pair */
+static inline vw w_dot(vw acc, vw a, vw b)
+{
+#ifdef __AVX512VNNI__
+    acc = _mm512_dpwssd_epi32(acc, a, b);
+    __asm__("" : "+v"(acc)); /* in place: gcc 12 would copy the accumulators of a loop to and fro */
+    return acc;
+#else
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
+#endif
+}
+
+/* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
+static inline void w_zip(vw a, vw b, vw *low, vw *high)
+{
+    *low = _mm512_unpacklo_epi16(a, b);
+    *high = _mm512_unpackhi_epi16(a, b);
+}
+
+/* In each 16 bytes: element i of vector j <-> element j of vector i. */
+static inline void w_transpose_4(vw x[4])
+{
+    vw a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
+    vw c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm512_unpacklo_epi64(a, c);
+    x[1] = _mm512_unpackhi_epi64(a, c);
+    x[2] = _mm512_unpacklo_epi64(b, d);
+    x[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* out[i] = in each 16 bytes four times element i */
+static inline void w_spread(vw v, vw out[4])
+{
+    out[0] = _mm512_shuffle_epi32(v, _MM_PERM_AAAA);
+    out[1] = _mm512_shuffle_epi32(v, _MM_PERM_BBBB);
+    out[2] = _mm512_shuffle_epi32(v, _MM_PERM_CCCC);
+    out[3] = _mm512_shuffle_epi32(v, _MM_PERM_DDDD);
+}
+
+/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
+static inline vw w_add_lanes(const vw x[4])
+{
+    vw a = _mm512_add_epi32(_mm512_shuffle_i32x4(x[0], x[1], 0x88),
+                            _mm512_shuffle_i32x4(x[0], x[1], 0xdd));
+    vw b = _mm512_add_epi32(_mm512_shuffle_i32x4(x[2], x[3], 0x88),
+                            _mm512_shuffle_i32x4(x[2], x[3], 0xdd));
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+
+static inline vf w_float(vw v)
+{
+    return _mm512_cvtepi32_ps(v);
+}
+
+static inline vf f_of_words(vw v)
+{
+    return _mm512_castsi512_ps(v);
+}
+
+static inline vw words_of_f(vf v)
+{
+    return _mm512_castps_si512(v);
+}
+
+#endif

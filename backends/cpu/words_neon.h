@@ -1,0 +1,108 @@
+/* Vectors of 16-bit integers in pairs, and their dot products: for attn_int8.h. */
+#ifndef BACKENDS_CPU_WORDS_NEON_H
+#define BACKENDS_CPU_WORDS_NEON_H
+
+#include <string.h>
+
+#include "backends/cpu/simd_neon.h"
+
+typedef int32x4_t vw;
+
+static inline vw w_load(const void *p)
+{
+    return vreinterpretq_s32_u8(vld1q_u8(p));
+}
+
+/* The first n < 4 VL bytes, zeros behind them; reads nothing else. */
+static inline vw w_load_first(const void *p, int n)
+{
+    char tmp[16] = {0};
+    memcpy(tmp, p, (size_t)n);
+    return w_load(tmp);
+}
+
+static inline void w_store(void *p, vw v)
+{
+    vst1q_u8(p, vreinterpretq_u8_s32(v));
+}
+
+static inline vw w_splat(int32_t x)
+{
+    return vdupq_n_s32(x);
+}
+
+static inline vw w_add(vw a, vw b)
+{
+    return vaddq_s32(a, b);
+}
+
+/* Of 4 bytes the first and the third, + 128; the second and the fourth. */
+static inline vw w_even(vw v)
+{
+    int16x8_t low = vandq_s16(vreinterpretq_s16_s32(v), vdupq_n_s16(0xff));
+    return vreinterpretq_s32_s16(veorq_s16(low, vdupq_n_s16(0x80)));
+}
+
+static inline vw w_odd(vw v)
+{
+    return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(v), 8));
+}
+
+/* acc + the sum of the products of each pair */
+static inline vw w_dot(vw acc, vw a, vw b)
+{
+    int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
+    int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
+    return vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(x, y)));
+}
+
+/* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
+static inline void w_zip(vw a, vw b, vw *low, vw *high)
+{
+    int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
+    *low = vreinterpretq_s32_s16(vzip1q_s16(x, y));
+    *high = vreinterpretq_s32_s16(vzip2q_s16(x, y));
+}
+
+/* Element i of vector j <-> element j of vector i. */
+static inline void w_transpose_4(vw x[4])
+{
+    vf y[4];
+    for (int j = 0; j < 4; j++)
+        y[j] = vreinterpretq_f32_s32(x[j]);
+    v_transpose(y);
+    for (int j = 0; j < 4; j++)
+        x[j] = vreinterpretq_s32_f32(y[j]);
+}
+
+/* out[i] = four times element i */
+static inline void w_spread(vw v, vw out[4])
+{
+    out[0] = vdupq_laneq_s32(v, 0);
+    out[1] = vdupq_laneq_s32(v, 1);
+    out[2] = vdupq_laneq_s32(v, 2);
+    out[3] = vdupq_laneq_s32(v, 3);
+}
+
+/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
+static inline vw w_add_lanes(const vw x[1])
+{
+    return x[0];
+}
+
+static inline vf w_float(vw v)
+{
+    return vcvtq_f32_s32(v);
+}
+
+static inline vf f_of_words(vw v)
+{
+    return vreinterpretq_f32_s32(v);
+}
+
+static inline vw words_of_f(vf v)
+{
+    return vreinterpretq_s32_f32(v);
+}
+
+#endif
