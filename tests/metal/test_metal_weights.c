@@ -376,6 +376,7 @@ Test(metal_weights, parts_of_one_type_are_one_dispatch)
     check_parts(be, (const enum dtype[]){DT_Q4_K, DT_Q4_K, DT_Q4_K}, 1);
     check_parts(be, (const enum dtype[]){DT_Q4_K, DT_Q4_K, DT_Q6_K}, 2);
     check_parts(be, (const enum dtype[]){DT_Q6_K, DT_Q4_K, DT_Q6_K}, 3);
+    check_parts(be, (const enum dtype[]){DT_Q6_K, DT_Q6_K, DT_Q6_K}, 3); /* padded */
     check_parts(be, (const enum dtype[]){DT_IQ4_NL, DT_IQ4_NL, DT_IQ4_NL}, 3);
     close_metal(be);
 }
