@@ -6,22 +6,13 @@
 #include "backends/cpu/simd_avx2.h"
 #include "backends/cpu/x_words.h"
 
-enum { Q_ROWS = 4, FEW_ROWS = 16 };
+enum { Q_ROWS = 4 };
 typedef __m256i vb;
 typedef __m256i vi;
 
 static inline vb b_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
-}
-
-/* b_load for values that are used several times: a compiler that loads them for each use asks more of
- * the load ports. */
-static inline vb b_load_once(const void *p)
-{
-    vb v = b_load(p);
-    __asm__("" : "+x"(v));
-    return v;
 }
 
 static inline void b_store(void *p, vb v)

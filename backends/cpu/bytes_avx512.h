@@ -7,22 +7,13 @@
 #include "backends/cpu/x_words.h"
 
 #define Q_ROWS_8
-enum { Q_ROWS = 8, FEW_ROWS = 16 };
+enum { Q_ROWS = 8 };
 typedef __m512i vb;
 typedef __m512i vi;
 
 static inline vb b_load(const void *p)
 {
     return _mm512_loadu_si512(p);
-}
-
-/* b_load for values that are used several times: a compiler that loads them for each use asks more of
- * the load ports. */
-static inline vb b_load_once(const void *p)
-{
-    vb v = b_load(p);
-    __asm__("" : "+v"(v));
-    return v;
 }
 
 static inline void b_store(void *p, vb v)
@@ -83,11 +74,6 @@ static inline vi i_dot(vi acc, vb w, vi x)
 static inline vi i_add(vi a, vi b)
 {
     return _mm512_add_epi32(a, b);
-}
-
-static inline vi i_sub(vi a, vi b)
-{
-    return _mm512_sub_epi32(a, b);
 }
 
 static inline vi i_sixteenth(vi a)

@@ -6,22 +6,13 @@
 #include "backends/cpu/simd_neon.h"
 
 #define Q_ROWS_6
-enum { Q_ROWS = 6, FEW_ROWS = 1, W_OFFSET = 0 };
+enum { Q_ROWS = 6, W_OFFSET = 0 };
 typedef uint8x16_t vb;
 typedef int32x4_t vi;
 
 static inline vb b_load(const void *p)
 {
     return vld1q_u8(p);
-}
-
-/* b_load for values that are used several times: a compiler that loads them for each use asks more of
- * the load ports. */
-static inline vb b_load_once(const void *p)
-{
-    vb v = b_load(p);
-    __asm__("" : "+w"(v));
-    return v;
 }
 
 static inline void b_store(void *p, vb v)

@@ -91,54 +91,16 @@ static inline uint8_t *put_plane(int bits, int shift, code_quads codes, uint8_t 
     return plane;
 }
 
-/* Codes of 6 bits: three in the low bits of three bytes, a fourth in their high bits. */
-static void put_sixes(code_quads codes, uint8_t *group)
-{
-    for (int i = 0; i < QUADS; i += 2)
-        for (int r = 0; r < 3; r++, group += PANEL / 2 * sizeof(uint32_t))
-            for (int c = 0; c < PANEL / 2; c++) {
-                uint32_t own = codes[i + r / 2][c + r % 2 * (PANEL / 2)];
-                uint32_t word = own | (codes[i + 1][c + PANEL / 2] >> 2 * r & 0x03030303U) << 6;
-                memcpy(group + (size_t)c * sizeof word, &word, sizeof word);
-            }
-}
-
-/* Codes of 5 bits: five in the low bits of five bytes, three in their high bits. */
-static void put_fives(code_quads codes, uint8_t *group)
-{
-    for (int i = 0; i < QUADS; i += 4, group += 5 * PANEL / 2 * sizeof(uint32_t))
-        for (int c = 0; c < PANEL / 2; c++) {
-            uint32_t row[8];
-            for (int r = 0; r < 8; r++)
-                row[r] = codes[i + r / 2][c + r % 2 * (PANEL / 2)];
-            for (int r = 0; r < 3; r++)
-                row[r] |= (row[5 + r] & 0x07070707U) << 5;
-            for (int r = 0; r < 2; r++)
-                row[3 + r] |=
-                    (row[5 + r] >> 3 & 0x03030303U) << 6 | (row[7] >> (3 + r) & 0x01010101U) << 5;
-            for (int r = 0; r < 5; r++)
-                memcpy(group + (r * (PANEL / 2) + c) * (int)sizeof *row, &row[r], sizeof *row);
-        }
-}
-
 static void put_group(const struct quant_layout *l, code_quads codes, uint8_t *group)
 {
-    if (l->bits == 6) {
-        put_sixes(codes, group);
-        return;
-    }
-    if (l->bits == 5) {
-        put_fives(codes, group);
-        return;
-    }
     if (l->bits & 8)
         group = put_plane(8, 0, codes, group);
     if (l->bits & 4)
         group = put_plane(4, 0, codes, group);
     if (l->bits & 2)
-        group = put_plane(2, 0, codes, group);
+        group = l->bits & 4 ? put_plane(2, 4, codes, group) : put_plane(2, 0, codes, group);
     if (l->bits & 1)
-        put_plane(1, 2, codes, group);
+        put_plane(1, l->bits & 4 ? 4 : 2, codes, group);
 }
 
 /* Elements [GROUP] of column c, q of struct quant_block, but codes where values have a table. */

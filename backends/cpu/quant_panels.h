@@ -8,13 +8,6 @@
  *   group   the codes in planes of 8, 4, 2 and 1 bits, the most significant bits in the smaller
  *           plane.  Quad j is elements 4 j .. 4 j + 3 of a column, 4 bytes:
  *             8 bits  [8 quads][PANEL][4]
- *             6 bits  [4][3][16][4], not in planes: the low 6 bits of row r are (quad, column) =
- *                     (2 j, c), (2 j, c + 16), (2 j + 1, c); their high 2 bits are bits 2 r and
- *                     2 r + 1 of (2 j + 1, c + 16)
- *             5 bits  [2][5][16][4], likewise: the low 5 bits of row r are the r-th (quad, column) of
- *                     (4 j, c), (4 j, c + 16), (4 j + 1, c), ...; bits 0 to 2 of the r-th of the last
- *                     three are the high bits of row r, bits 3 and 4 of the first two the highest of
- *                     rows 3 and 4, those of the third bit 5 of rows 3 and 4
  *             4 bits  [8 quads][16][4]: columns c and c + 16 in the low and the high half of a byte
  *             2 bits  [4][16][4]: from bit 0 on (quad, column) =
  *                     (2 j, c), (2 j, c + 16), (2 j + 1, c), (2 j + 1, c + 16)
@@ -139,21 +132,6 @@ static inline unsigned quant_code(const struct quant_layout *l, const uint8_t *g
     unsigned code = 0, shift = 0;
     if (l->bits & 8)
         return group[j * 128 + col * 4 + e % 4];
-    if (l->bits == 6) {
-        const uint8_t *three = group + j / 2 * 192 + byte;
-        int row = j % 2 * 2 + half;
-        return row < 3 ? three[64 * row] & 63U
-                       : (unsigned)(three[0] >> 6 | three[64] >> 6 << 2 | three[128] >> 6 << 4);
-    }
-    if (l->bits == 5) {
-        const uint8_t *five = group + j / 4 * 320 + byte;
-        int row = j % 4 * 2 + half;
-        unsigned three = five[192], four = five[256];
-        return row < 5    ? five[64 * row] & 31U
-               : row == 5 ? five[0] >> 5 | three >> 6 << 3
-               : row == 6 ? five[64] >> 5 | four >> 6 << 3
-                          : five[128] >> 5 | (three >> 5 & 1) << 3 | (four >> 5 & 1) << 4;
-    }
     if (l->bits & 4) {
         code = (unsigned)group[j * 64 + byte] >> 4 * half & 15U;
         shift = 4;

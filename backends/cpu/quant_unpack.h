@@ -1,7 +1,7 @@
 /* Groups of a quantised panel as bytes and f32 scales, over the vectors of one instruction set.
  * The including file has included bytes_X.h, which defines VL and, for vectors of VL columns x 4
  * bytes,
- *   b_load, b_load_once, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup */
+ *   b_load, b_store, b_splat, b_add, b_or, b_field, b_table, b_lookup */
 #ifndef BACKENDS_CPU_QUANT_UNPACK_H
 #define BACKENDS_CPU_QUANT_UNPACK_H
 
@@ -54,38 +54,10 @@ ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *grou
     group += 4 * VL * q;
     if (l.bits == 8)
         return (struct bytes){b_load(group + j * 128), b_load(group + j * 128 + 64)};
-    if (l.bits == 6) {
-        const uint8_t *three = group + j / 2 * 192;
-        if (j % 2 == 0)
-            return (struct bytes){b_field(b_load(three), 0, 63),
-                                  b_field(b_load(three + 64), 0, 63)};
-        vb last = b_load(three + 128);
-        c.a = b_field(last, 0, 63);
-        c.b = b_or(b_field(last, 2, 48), b_field(b_load(three + 64), 4, 12));
-        c.b = b_or(c.b, b_field(b_load(three), 6, 3));
-        return c;
-    }
-    if (l.bits == 5) {
-        const uint8_t *five = group + j / 4 * 320;
-        if (j % 4 < 2) {
-            five += j % 4 * 128;
-            return (struct bytes){b_field(b_load(five), 0, 31), b_field(b_load(five + 64), 0, 31)};
-        }
-        vb three = b_load(five + 192), four = b_load(five + 256);
-        if (j % 4 == 2) {
-            c.a = b_field(four, 0, 31);
-            c.b = b_or(b_field(b_load(five), 5, 7), b_field(three, 3, 24));
-            return c;
-        }
-        c.a = b_or(b_field(b_load(five + 64), 5, 7), b_field(four, 3, 24));
-        c.b = b_or(b_field(b_load(five + 128), 5, 7), b_field(three, 2, 8));
-        c.b = b_or(c.b, b_field(four, 1, 16));
-        return c;
-    }
     const uint8_t *twos = group + (l.bits & 4 ? QUADS * 64 : 0);
     const uint8_t *ones = twos + (l.bits & 2 ? QUADS / 2 * 64 : 0);
     if (l.bits & 4)
-        c = both_fields(b_load_once(group + j * 64), 0, 4, 0, 15);
+        c = both_fields(b_load(group + j * 64), 0, 4, 0, 15);
     if (l.bits & 2) {
         int at = j % 2 * 4;
         struct bytes two = both_fields(b_load(twos + j / 2 * 64), at, at + 2, l.bits & 4, 3);
@@ -144,20 +116,6 @@ ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int 
             __builtin_prefetch(spread + r.bytes + 64 * i);
     } else if (r.eighths > 0 && (j % 2 == 0 || quad_bytes > 96)) {
         read_ahead(r, spread + (size_t)j * quad_bytes, 1);
-    }
-}
-
-/* The same of all quads of a group. */
-ALWAYS_INLINE void read_ahead_group(struct read_ahead r, const char *spread, size_t quad_bytes)
-{
-    if (r.eighths == 8) {
-        UNROLL
-        for (int j = 0; j < QUADS; j++)
-            read_ahead_quad((struct read_ahead){r.bytes, 8, 8}, spread, j, quad_bytes);
-    } else if (r.eighths > 0) {
-        UNROLL
-        for (int j = 0; j < QUADS; j++)
-            read_ahead_quad(r, spread, j, quad_bytes);
     }
 }
 
