@@ -58,6 +58,10 @@ static void metal_info(struct backend *be, struct backend_info *out)
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
+    /* a device without what the kernels use is refused: metal_take_device */
+    snprintf(out->about, sizeof out->about,
+             "family Apple%ld, which has all that the kernels use; compiled kernels: %.160s",
+             be->family - METAL_FAMILY_APPLE, be->archive ? be->files.dir : "not kept");
     /* the orders of this backend's products, which decide their bits */
     snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices3" : "chains3");
 }
