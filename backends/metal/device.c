@@ -126,18 +126,6 @@ enum status metal_make_products(struct backend *be, enum metal_type type, bool s
                         : metal_make_pipeline(be, metal_kernel_of(KERNEL_experts_f32, type));
 }
 
-enum status metal_prepare(struct backend *be, const struct backend_use *use)
-{
-    static const enum metal_kernel rounding[] = {KERNEL_input_peaks, KERNEL_round_input,
-                                                 KERNEL_round_experts};
-    for (size_t i = 0; i < ARRAY_LEN(rounding) && use->rounds_inputs; i++)
-        TRY(metal_make_pipeline(be, rounding[i]));
-    for (int32_t i = 0; i < use->n_heads; i++)
-        TRY(metal_make_pipeline(be, metal_attention_kernel(be, use->kv, use->d_head[i])));
-    metal_keep_archive(be);
-    return ST_OK;
-}
-
 enum status metal_take_device(struct backend *be)
 {
     mtl_register();

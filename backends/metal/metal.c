@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backends/metal/archive.h"
 #include "backends/metal/metal_backend.h"
 
 static void metal_close(struct backend *be)
@@ -40,6 +41,19 @@ static enum status metal_open(struct backend **out, const struct backend_config 
         return st;
     }
     *out = be;
+    return ST_OK;
+}
+
+/* Above the ops, whose kernels it chooses. */
+enum status metal_prepare(struct backend *be, const struct backend_use *use)
+{
+    static const enum metal_kernel rounding[] = {KERNEL_input_peaks, KERNEL_round_input,
+                                                 KERNEL_round_experts};
+    for (size_t i = 0; i < ARRAY_LEN(rounding) && use->rounds_inputs; i++)
+        TRY(metal_make_pipeline(be, rounding[i]));
+    for (int32_t i = 0; i < use->n_heads; i++)
+        TRY(metal_make_pipeline(be, metal_attention_kernel(be, use->kv, use->d_head[i])));
+    metal_keep_archive(be);
     return ST_OK;
 }
 

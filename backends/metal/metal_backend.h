@@ -200,7 +200,6 @@ void metal_give_device(struct backend *be);
 MUST_CHECK enum status metal_make_pipeline(struct backend *be, enum metal_kernel kernel);
 /* Those of matrices of a type, or of stacks of them. */
 MUST_CHECK enum status metal_make_products(struct backend *be, enum metal_type type, bool stack);
-enum status metal_prepare(struct backend *be, const struct backend_use *use);
 /* Bytes that the system advises to use at most; *used: those that this process has taken. */
 size_t metal_device_bytes(const struct backend *be, size_t *used);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
@@ -210,6 +209,9 @@ extern const char *const metal_kernel_names[N_METAL_KERNELS];
 void metal_give(objc_ref *object);
 /* The text of an NSError, "?" if there is none. */
 const char *metal_error_text(objc_ref error);
+
+/* metal.c */
+enum status metal_prepare(struct backend *be, const struct backend_use *use);
 
 /* queue.c */
 /* Enqueues a kernel: args is buffer 0, bound [n] are the next ones.  work: multiply-adds, 0 for ops

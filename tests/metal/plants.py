@@ -136,7 +136,7 @@ PLANTS = {
     "a damaged archive that is read": ("archive_files.c", "digest, ARCHIVE_DIGITS) == 0", "digest, ARCHIVE_DIGITS) < 256", ARCHIVE, None),
     "a damaged archive that ends the start": ("archive.c", "        archive_drop(f);\n", "        abort();\n", ARCHIVE, None),
     "kernels that are not looked for in the archive": ("archive.c", "FAIL_ON_MISS = 4", "FAIL_ON_MISS = 0", ARCHIVE, None),
-    "an archive that is not written": ("device.c", "    metal_keep_archive(be);\n", "", ARCHIVE, None),
+    "an archive that is not written": ("metal.c", "    metal_keep_archive(be);\n", "", ARCHIVE, None),
     "an archive that is not released": ("device.c", "    metal_give(&be->archive);\n", "", ARCHIVE, None),
     "a descriptor that is not released": ("archive.c", "    MTL_GET(release, what);\n    return made;", "    return made;", ARCHIVE, None),
     "archives of old systems that stay": ("archive_files.c", "    remove_old(f->dir);\n", "    (void)remove_old;\n", ARCHIVE, None),
