@@ -74,6 +74,7 @@ struct backend_config {
 
 struct backend_info {
     char device[96];   /* "CPU Intel Xeon ..., avx512, 2 threads" */
+    char about[256];   /* what else there is to say of it, in words; "": nothing */
     size_t mem_free;   /* bytes a worker may plan with */
     size_t mem_total;  /* bytes */
     size_t mem_own;    /* bytes of the backend's own that mem_free still counts: pages of host

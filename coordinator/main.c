@@ -76,7 +76,7 @@ static struct option_set options_of(struct row_list *rows)
             "                                                  (workers on other hosts)\n"
             "SIGTERM or SIGINT drains, a second one ends at once.\n"
             "Files: the weight files' digests are kept in $XDG_CACHE_HOME/ingot/digests, else in\n"
-            "~/.cache/ingot/digests.\n"
+            "~/.cache/ingot/digests (macOS: ~/Library/Caches/ingot/digests).\n"
             "Exit codes: 0 drained, 1 failure, 2 bad options or model, 3 address in use, 4 "
             "drained, but\n"
             "requests failed because the time ran out.",

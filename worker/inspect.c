@@ -617,3 +617,10 @@ enum status inspect_model(FILE *out, const struct worker_options *opt, struct ba
     loader_close(r.ld);
     return st;
 }
+
+void inspect_device(FILE *f, struct backend *be)
+{
+    struct backend_info info;
+    backend_ops_of(be)->info(be, &info);
+    fprintf(f, "device: %s%s%s\n", info.device, *info.about ? ": " : "", info.about);
+}

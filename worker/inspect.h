@@ -17,4 +17,7 @@
 MUST_CHECK enum status inspect_model(FILE *out, const struct worker_options *opt,
                                      struct backend *be);
 
+/* The backend's device in a line, "device: ...". */
+void inspect_device(FILE *f, struct backend *be);
+
 #endif

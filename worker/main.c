@@ -303,7 +303,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
     return code;
 }
 
-/* --inspect: one process, no other ranks.  The ranks planned for share this host's cores. */
+/* --inspect and --device-info: one process, no other ranks.  The ranks planned for share this host's cores. */
 static enum status look_at(const struct worker_options *opt)
 {
     const struct shared_options *o = &opt->shared;
@@ -311,7 +311,11 @@ static enum status look_at(const struct worker_options *opt)
     struct backend_config bc = worker_backend_config(o, threads, 0);
     struct backend *be;
     TRY(backend_open(&be, worker_backend_name(o), &bc));
-    enum status st = inspect_model(stdout, opt, be);
+    enum status st = ST_OK;
+    if (opt->device_info)
+        inspect_device(stdout, be);
+    else
+        st = inspect_model(stdout, opt, be);
     backend_ops_of(be)->close(be);
     return st;
 }
@@ -381,7 +385,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "ingot-worker: %s\n", status_text());
         return EXIT_START;
     }
-    if (opt.inspect)
+    if (opt.inspect || opt.device_info)
         return look(&opt);
     if (opt.hello)
         return hello(&opt);

@@ -42,6 +42,10 @@ static const struct option_row own_rows[] = {
      .at = AT(inspect),
      .help = "Print the model's configuration, tensors and memory plan per rank, then end."},
     {.name = "json", .type = OPT_FLAG, .at = AT(json), .help = "With --inspect: as JSON."},
+    {.name = "device-info",
+     .type = OPT_FLAG,
+     .at = AT(device_info),
+     .help = "Print a line about the device of --backend, then end: for `ingot doctor`."},
     {.name = "hello",
      .type = OPT_FLAG,
      .at = AT(hello),
@@ -75,7 +79,9 @@ static struct option_set options_of(struct row_list *rows)
             "--mca odls_base_sigkill_timeout 0 to mpirun, which otherwise waits for two seconds.\n"
             "\n"
             "Files: the weight files' digests are kept in $XDG_CACHE_HOME/ingot/digests, else in\n"
-            "~/.cache/ingot/digests.\n"
+            "~/.cache/ingot/digests (macOS: ~/Library/Caches/ingot/digests); compiled Metal "
+            "kernels in\n"
+            "the folder metal beside it.\n"
             "\n"
             "Exit codes: 0 ended as asked (signal, or Shutdown by the coordinator); 1 could not "
             "start;\n"
@@ -195,7 +201,7 @@ struct decoder_config worker_decoder_config(const struct shared_options *o, enum
 enum status worker_options_check(const struct worker_options *o)
 {
     const struct shared_options *s = &o->shared;
-    if (o->hello)
+    if (o->hello || o->device_info)
         return ST_OK;
     if (o->watch_epoch && (!o->connect || strchr(o->connect, ',')))
         FAIL(ST_RANGE, "--watch-epoch needs --connect with one endpoint");

@@ -9,7 +9,7 @@
 struct worker_options {
     struct shared_options shared;
     const char *connect;
-    bool inspect, hello, json, signs_of_life;
+    bool inspect, device_info, hello, json, signs_of_life;
     int64_t watch_epoch; /* 0: none */
 };
 

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/metal/archive.h"
 #include "backends/metal/metal_backend.h"
 #include "backends/metal/objc.h"
 
 enum {
-    FAMILY_APPLE7 = 1007, /* MTLGPUFamilyApple7: M1 and A14 */
-    MATH_MODE_SAFE = 0,   /* MTLMathModeSafe */
+    FAMILY_APPLE7 = 1007,     /* MTLGPUFamilyApple7: M1 and A14 */
+    FAMILY_APPLE_LAST = 1099, /* of those that there will be */
+    MATH_MODE_SAFE = 0,       /* MTLMathModeSafe */
 };
 
 const char *const metal_kernel_names[N_METAL_KERNELS] = {
@@ -16,18 +18,6 @@ const char *const metal_kernel_names[N_METAL_KERNELS] = {
     METAL_KERNELS(METAL_NAME)
 #undef METAL_NAME
 };
-
-const char *metal_error_text(objc_ref error)
-{
-    id text = error ? MTL_GET(description, error) : NULL;
-    const char *s = text ? MTL_GET(utf8, text) : NULL;
-    return s ? s : "?";
-}
-
-static id string_of(const char *s)
-{
-    return MTL(string, mtl_class("NSString"), s);
-}
 
 static enum status check_device(struct backend *be)
 {
@@ -37,6 +27,9 @@ static enum status check_device(struct backend *be)
     if (!MTL(supports_family, be->device, FAMILY_APPLE7) || !MTL_GET(unified, be->device))
         FAIL(ST_UNSUPPORTED, "Metal device %s: needed is a GPU of family Apple7 (M1) or later",
              be->name);
+    for (be->family = FAMILY_APPLE7; be->family < FAMILY_APPLE_LAST; be->family++)
+        if (!MTL(supports_family, be->device, be->family + 1))
+            break;
     be->max_buffer = MTL_GET(max_buffer, be->device);
     return ST_OK;
 }
@@ -46,11 +39,13 @@ static enum status check_device(struct backend *be)
 static enum status make_library(struct backend *be)
 {
     id error = NULL, options = MTL_GET(new_object, mtl_class("MTLCompileOptions"));
-    if (MTL(responds, options, mtl_selector[MTL_set_math_mode]))
+    bool has_mode = MTL(responds, options, mtl_selector[MTL_set_math_mode]);
+    be->math = has_mode ? "math mode safe" : "no fast math";
+    if (has_mode)
         MTL(set_math_mode, options, MATH_MODE_SAFE);
     else
         MTL(set_fast_math, options, false);
-    be->library = MTL(new_library, be->device, string_of(metal_source), options, &error);
+    be->library = MTL(new_library, be->device, mtl_string(metal_source), options, &error);
     MTL_GET(release, options);
     if (!be->library)
         FAIL(ST_DEVICE, "Metal device %s does not compile the kernels: %s", be->name,
@@ -63,10 +58,10 @@ enum { MAX_THREADS = 256, MATRIX_THREADS = 32 * METAL_LINEAR_SIMDS, SIMD_WIDTH =
 
 static enum status make_one(struct backend *be, int i)
 {
-    id error = NULL, function = MTL(new_function, be->library, string_of(metal_kernel_names[i]));
+    id error = NULL, function = MTL(new_function, be->library, mtl_string(metal_kernel_names[i]));
     if (!function)
         FAIL(ST_DEVICE, "kernel %s is not in the Metal library", metal_kernel_names[i]);
-    be->pipeline[i] = MTL(new_pipeline, be->device, function, &error);
+    be->pipeline[i] = metal_new_pipeline(be, function, &error);
     MTL_GET(release, function);
     if (!be->pipeline[i])
         FAIL(ST_DEVICE, "kernel %s: %s", metal_kernel_names[i], metal_error_text(error));
@@ -108,6 +103,7 @@ static enum status take_all(struct backend *be)
     if (!be->queue)
         FAIL(ST_DEVICE, "Metal device %s gives no command queue", be->name);
     TRY(make_library(be));
+    metal_open_archive(be);
     for (int i = 0; i < N_METAL_KERNELS; i++)
         if (!by_model(i))
             TRY(make_one(be, i));
@@ -130,17 +126,6 @@ enum status metal_make_products(struct backend *be, enum metal_type type, bool s
                         : metal_make_pipeline(be, metal_kernel_of(KERNEL_experts_f32, type));
 }
 
-enum status metal_prepare(struct backend *be, const struct backend_use *use)
-{
-    static const enum metal_kernel rounding[] = {KERNEL_input_peaks, KERNEL_round_input,
-                                                 KERNEL_round_experts};
-    for (size_t i = 0; i < ARRAY_LEN(rounding) && use->rounds_inputs; i++)
-        TRY(metal_make_pipeline(be, rounding[i]));
-    for (int32_t i = 0; i < use->n_heads; i++)
-        TRY(metal_make_pipeline(be, metal_attention_kernel(be, use->kv, use->d_head[i])));
-    return ST_OK;
-}
-
 enum status metal_take_device(struct backend *be)
 {
     mtl_register();
@@ -150,17 +135,11 @@ enum status metal_take_device(struct backend *be)
     return st;
 }
 
-void metal_give(objc_ref *object)
-{
-    if (*object)
-        MTL_GET(release, *object);
-    *object = NULL;
-}
-
 void metal_give_device(struct backend *be)
 {
     for (int i = 0; i < N_METAL_KERNELS; i++)
         metal_give(&be->pipeline[i]);
+    metal_give(&be->archive);
     metal_give(&be->library);
     metal_give(&be->queue);
     metal_give(&be->device);

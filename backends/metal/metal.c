@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backends/metal/archive.h"
 #include "backends/metal/metal_backend.h"
 
 static void metal_close(struct backend *be)
@@ -43,6 +44,19 @@ static enum status metal_open(struct backend **out, const struct backend_config 
     return ST_OK;
 }
 
+/* Above the ops, whose kernels it chooses. */
+enum status metal_prepare(struct backend *be, const struct backend_use *use)
+{
+    static const enum metal_kernel rounding[] = {KERNEL_input_peaks, KERNEL_round_input,
+                                                 KERNEL_round_experts};
+    for (size_t i = 0; i < ARRAY_LEN(rounding) && use->rounds_inputs; i++)
+        TRY(metal_make_pipeline(be, rounding[i]));
+    for (int32_t i = 0; i < use->n_heads; i++)
+        TRY(metal_make_pipeline(be, metal_attention_kernel(be, use->kv, use->d_head[i])));
+    metal_keep_archive(be);
+    return ST_OK;
+}
+
 /* What the system advises to use is all that counts as memory of the device.  The backend's own
  * scratch is taken already. */
 static void metal_info(struct backend *be, struct backend_info *out)
@@ -58,6 +72,10 @@ static void metal_info(struct backend *be, struct backend_info *out)
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
+    /* a device without what the kernels use is refused: metal_take_device */
+    snprintf(out->about, sizeof out->about,
+             "family Apple%ld, which has all that the kernels use; compiled kernels: %.160s",
+             be->family - METAL_FAMILY_APPLE, be->archive ? be->files.dir : "not kept");
     /* the orders of this backend's products, which decide their bits */
     snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices3" : "chains3");
 }

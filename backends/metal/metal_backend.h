@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "backends/backend.h"
+#include "backends/metal/archive_files.h"
 #include "backends/metal/args.h"
 
 typedef void *objc_ref; /* an object of Objective-C (its `id`), owned where it is a member */
@@ -23,11 +24,12 @@ enum metal_kernel {
 
 enum {
     N_EVENTS = 16,
-    METAL_MAX_COMMITTED = 32, /* command buffers under way; half of what a queue gives */
-    MAX_BOUND = 16,           /* buffers of a kernel */
-    TOPK_MAX = 256,           /* largest k of topk */
-    SCRATCH_BYTES = 16 << 20, /* lists of topk; free for every op: ops are in one queue */
-    DISPATCH_WORK = 1 << 30,  /* most multiply-adds of a dispatch */
+    METAL_MAX_COMMITTED = 32,  /* command buffers under way; half of what a queue gives */
+    MAX_BOUND = 16,            /* buffers of a kernel */
+    TOPK_MAX = 256,            /* largest k of topk */
+    SCRATCH_BYTES = 16 << 20,  /* lists of topk; free for every op: ops are in one queue */
+    METAL_FAMILY_APPLE = 1000, /* MTLGPUFamily: Apple7 is 1007 */
+    DISPATCH_WORK = 1 << 30,   /* most multiply-adds of a dispatch */
 };
 
 /* Of a command buffer: macOS ends those that run for long. */
@@ -82,9 +84,14 @@ struct backend {
     struct backend_base base;
     objc_ref device, queue, library;
     objc_ref pipeline[N_METAL_KERNELS];
-    bool matrices;     /* products and attention by simdgroup matrices: INGOT_METAL_PRODUCTS */
-    size_t max_buffer; /* bytes */
+    objc_ref archive; /* MTLBinaryArchive, NULL: none; archive.h */
+    struct archive_files files;
+    int n_kept, n_added; /* pipelines in use that the archive's file has, and has not yet */
+    bool matrices;       /* products and attention by simdgroup matrices: INGOT_METAL_PRODUCTS */
+    size_t max_buffer;   /* bytes */
     char name[64];
+    long family;      /* MTLGPUFamily: the latest of Apple's */
+    const char *math; /* how the library is compiled */
 
     objc_ref commands, encoder; /* being filled, retained; NULL: none */
     objc_ref committed;     /* the last one that was committed, retained; NULL: there was none */
@@ -193,14 +200,18 @@ void metal_give_device(struct backend *be);
 MUST_CHECK enum status metal_make_pipeline(struct backend *be, enum metal_kernel kernel);
 /* Those of matrices of a type, or of stacks of them. */
 MUST_CHECK enum status metal_make_products(struct backend *be, enum metal_type type, bool stack);
-enum status metal_prepare(struct backend *be, const struct backend_use *use);
 /* Bytes that the system advises to use at most; *used: those that this process has taken. */
 size_t metal_device_bytes(const struct backend *be, size_t *used);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
+/* objc.c */
+
 /* Releases an object, if there is one. */
 void metal_give(objc_ref *object);
 /* The text of an NSError, "?" if there is none. */
 const char *metal_error_text(objc_ref error);
+
+/* metal.c */
+enum status metal_prepare(struct backend *be, const struct backend_use *use);
 
 /* queue.c */
 /* Enqueues a kernel: args is buffer 0, bound [n] are the next ones.  work: multiply-adds, 0 for ops

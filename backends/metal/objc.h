@@ -51,6 +51,19 @@ void objc_autoreleasePoolPop(void *pool);
     X(responds, bool, "respondsToSelector:", "B:", id, SEL, SEL)                                   \
     X(new_function, id, "newFunctionWithName:", "@@", id, SEL, id)                                 \
     X(new_pipeline, id, "newComputePipelineStateWithFunction:error:", "@@^", id, SEL, id, id *)    \
+    X(process_info, id, "processInfo", "@", id, SEL)                                               \
+    X(os_version, id, "operatingSystemVersionString", "@", id, SEL)                                \
+    X(file_url, id, "fileURLWithPath:", "@@", id, SEL, id)                                         \
+    X(array_of_one, id, "arrayWithObject:", "@@", id, SEL, id)                                     \
+    X(set_url, void, "setUrl:", "v@", id, SEL, id)                                                 \
+    X(new_archive, id, "newBinaryArchiveWithDescriptor:error:", "@@^", id, SEL, id, id *)          \
+    X(set_function, void, "setComputeFunction:", "v@", id, SEL, id)                                \
+    X(set_archives, void, "setBinaryArchives:", "v@", id, SEL, id)                                 \
+    X(pipeline_of, id, "newComputePipelineStateWithDescriptor:options:reflection:error:", "@@Q^^", \
+      id, SEL, id, unsigned long, id *, id *)                                                      \
+    X(add_to_archive, bool, "addComputePipelineFunctionsWithDescriptor:error:", "B@^", id, SEL,    \
+      id, id *)                                                                                    \
+    X(serialize, bool, "serializeToURL:error:", "B@^", id, SEL, id, id *)                          \
     X(simd_width, unsigned long, "threadExecutionWidth", "Q", id, SEL)                             \
     X(max_threads, unsigned long, "maxTotalThreadsPerThreadgroup", "Q", id, SEL)                   \
     X(new_buffer, id, "newBufferWithLength:options:", "@QQ", id, SEL, unsigned long,               \
@@ -96,6 +109,9 @@ void mtl_register(void);
 
 /* A class method's receiver: the class of that name, NULL if there is none. */
 id mtl_class(const char *name);
+
+/* An NSString of the innermost pool. */
+id mtl_string(const char *s);
 
 #ifdef __APPLE__
 #define MTL_TARGET(object, message) objc_msgSend

@@ -34,6 +34,7 @@ int cmd_doctor(int argc, char **argv)
     doctor_ports(&r);
     doctor_mpi(&r);
     doctor_gpu(&r);
+    doctor_metal(&r);
     printf("\n%d ok, %d to look at, %d failed\n", r.n[FINDING_OK], r.n[FINDING_WARN],
            r.n[FINDING_FAIL]);
     return r.n[FINDING_FAIL] ? EXIT_FAILED : EXIT_OK;

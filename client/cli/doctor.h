@@ -22,10 +22,12 @@ void doctor_memory(struct report *r);
 void doctor_shared_memory(struct report *r);
 void doctor_limits(struct report *r);
 void doctor_gpu(struct report *r);
-/* doctor_parts.c: programs, libraries and ports that Ingot needs */
+/* doctor_parts.c: programs, libraries and ports that Ingot needs; what a worker tells */
 void doctor_programs(struct report *r);
 void doctor_libraries(struct report *r);
 void doctor_ports(struct report *r);
 void doctor_mpi(struct report *r);
+/* Nothing where the worker is built without the backend metal. */
+void doctor_metal(struct report *r);
 
 #endif

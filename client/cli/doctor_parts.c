@@ -1,5 +1,5 @@
-/* Findings of `ingot doctor` about Ingot's own needs: its programs, libraries, ports and MPI
- * launcher.  Called by doctor.c. */
+/* Findings of `ingot doctor` about Ingot's own needs: its programs, libraries, ports, MPI
+ * launcher and the GPU of a Mac.  Called by doctor.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,7 +17,8 @@
 #include "client/lib/ingot.h"
 #include "common/clock.h"
 
-enum { PROBE_MS = 500, MPI_SECONDS = 30 };
+/* A worker's first start compiles Metal's kernels. */
+enum { PROBE_MS = 500, MPI_SECONDS = 30, METAL_SECONDS = 60 };
 
 void doctor_programs(struct report *r)
 {
@@ -163,4 +164,35 @@ void doctor_mpi(struct report *r)
             r, FINDING_FAIL, "MPI ranks",
             "try it: mpirun -np 2 ingot-worker --hello; is ingot-worker built with this MPI?",
             "two ranks cannot talk: %.300s", *text ? text : "no output, or too slow");
+}
+
+/* ---- Metal ---- */
+
+/* What follows the words, to the end of the line; "?": they are not there. */
+static const char *line_of(char *text, const char *words)
+{
+    char *at = strstr(text, words);
+    if (!at)
+        return "?";
+    at += strlen(words);
+    at[strcspn(at, "\n")] = '\0';
+    return at;
+}
+
+void doctor_metal(struct report *r)
+{
+    struct child_args a = {.n = 0};
+    char text[2048], worker[MAX_PATH_LEN];
+    if (child_find("ingot-worker", worker) != ST_OK)
+        return;
+    child_arg(&a, worker);
+    child_arg(&a, "--backend");
+    child_arg(&a, "metal");
+    child_arg(&a, "--device-info");
+    bool ok = run(&a, METAL_SECONDS, text, sizeof text);
+    if (ok)
+        report_line(r, FINDING_OK, "Metal", NULL, "%s", line_of(text, "device: Metal "));
+    else if (!strstr(text, "no backend 'metal' in this build"))
+        report_line(r, FINDING_WARN, "Metal", "serve with --backend cpu", "%s",
+                    line_of(text, "ingot-worker: "));
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/cache_dir.h"
 #include "common/hex.h"
 #include "common/log.h"
 
@@ -23,14 +24,8 @@ enum {
 
 void digest_cache_init(struct digest_cache *c, const char *xdg_cache_home, const char *home)
 {
-    bool xdg = xdg_cache_home && *xdg_cache_home == '/';
     *c = (struct digest_cache){.dir = ""};
-    if (!xdg && (!home || !*home))
-        return;
-    int n = snprintf(c->dir, sizeof c->dir, "%s%s/ingot/digests", xdg ? xdg_cache_home : home,
-                     xdg ? "" : "/.cache");
-    if (n < 0 || (size_t)n >= sizeof c->dir)
-        c->dir[0] = '\0';
+    (void)cache_dir_of(xdg_cache_home, home, "digests", c->dir, sizeof c->dir); /* "": none */
 }
 
 enum status file_facts_read(struct file_facts *f, const char *path)
@@ -111,21 +106,6 @@ static void complain(struct digest_cache *c, const char *what)
     c->complained = true;
 }
 
-/* The folder and those above it that are missing. */
-static bool make_dir(struct digest_cache *c)
-{
-    char path[DIGEST_PATH];
-    snprintf(path, sizeof path, "%s", c->dir);
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        (void)mkdir(path, 0700); /* the last one tells */
-        *p = '/';
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 static bool write_entry(const char *path, const char *text, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -141,7 +121,7 @@ void digest_cache_store(struct digest_cache *c, const struct file_facts *f, uint
     char path[DIGEST_PATH], temporary[DIGEST_PATH], ending[48], text[ENTRY_SIZE];
     if (!*c->dir || f->mtime_ns > began_ns || began_ns - f->mtime_ns < SETTLED_NS)
         return;
-    if (!make_dir(c)) {
+    if (!cache_dir_make(c->dir)) {
         complain(c, c->dir);
         return;
     }
@@ -160,7 +140,7 @@ enum status digest_cache_try_lock(struct digest_cache *c, const struct file_fact
     *fd = -1;
     if (!*c->dir)
         FAIL(ST_IO, "there is no cache folder");
-    if (!make_dir(c)) {
+    if (!cache_dir_make(c->dir)) {
         complain(c, c->dir);
         FAIL(ST_IO, "%s cannot be made", c->dir);
     }

@@ -24,8 +24,7 @@ struct file_facts {
     uint64_t size, mtime_ns, inode;
 };
 
-/* XDG_CACHE_HOME/ingot/digests, else HOME/.cache/ingot/digests; none when both are NULL or empty.
- * The values of the environment; XDG_CACHE_HOME counts when it is an absolute path. */
+/* In the folder "digests" of cache_dir.h; none when both are NULL or empty. */
 void digest_cache_init(struct digest_cache *c, const char *xdg_cache_home, const char *home);
 
 /* ST_NOT_FOUND, ST_IO (also for what is no regular file). */

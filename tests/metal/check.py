@@ -26,6 +26,7 @@ STEPS = {  # name: seconds at most, what it does
     "build": (240, "the programs of this folder"),
     "probe": (30, "does the device's arithmetic keep the contract; what simdgroup matrices and simd_sum do"),
     "device": (30, "name, families, limits, threads of each kernel"),
+    "second-start": (30, "the device's kernels come from the archive that the step device has left; how long both took"),
     "ops": (120, "every op against double precision; rows alone and together have the same bits"),
     "same-bytes": (120, "a text in chunks, batches and from the cache has the bits of the text decoded alone"),
     "matrices": (60, "the same of products and attention by simdgroup matrices, which are not the default: README.md"),
@@ -91,6 +92,7 @@ def commands(o):
                                      *all_programs],
         "probe": [run["metal_probe"]],
         "device": [run["metal_device"]],
+        "second-start": [run["metal_device"], "--second"],
         "ops": [run["metal_ops"], *few],
         "same-bytes": [run["metal_model"], *models, "--only", "same", *few],
         "matrices": [*matrices, run["metal_ops"], "--products", *few],
@@ -104,11 +106,12 @@ def commands(o):
 
 
 def output_of(command, limit, log):
-    """(status, timed out).  The step is a process group of its own: what it started ends with it."""
+    """(status, timed out).  The step is a process group of its own: what it started ends with it.  Caches are those of this
+    run: its first start compiles."""
     with open(log, "w") as out:
         try:
             p = subprocess.Popen([str(c) for c in command], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                 start_new_session=True)
+                                 start_new_session=True, env={**os.environ, "XDG_CACHE_HOME": str(log.parent / "cache")})
         except OSError as e:
             out.write(f"{command[0]}: {e.strerror}\n")
             return 127, False

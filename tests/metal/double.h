@@ -17,6 +17,9 @@
  *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
  *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach, an
  *             address that is not aligned to its type (the process ends by a trap)
+ *   archives  a pipeline that is added twice, or is in the archive already; a file of another system
+ *             or GPU; an option that is not known
+ * An archive is a file with names of kernels and a digest; one that is damaged is an NSError.
  * Threads of a group run in an order of the seed; threadgroup memory begins as NaNs.  Simdgroup matrices
  * have another layout and another order of sums for each seed of theirs.
  *
@@ -85,8 +88,17 @@ size_t metal_double_live(void);
 uint64_t metal_double_commands(void);
 uint64_t metal_double_dispatches(void);
 
-/* Pipelines that have been made. */
+/* Pipelines that have been made; kernels that have been compiled for them or for an archive; pipelines
+ * that were in the file of an archive. */
 uint64_t metal_double_pipelines_made(void);
+uint64_t metal_double_compiled(void);
+uint64_t metal_double_taken(void);
+
+/* What the system says of its version. */
+void metal_double_os_build(const char *build);
+
+/* Archives take no pipeline and give none. */
+void metal_double_refuse_archives(bool on);
 
 /* "@QQ" of a selector of any class: result and arguments; NULL: no class has it. */
 const char *metal_double_signature(const char *selector);

@@ -155,6 +155,7 @@ static id device_new_pipeline(id, SEL, id function, id *error)
         return nullptr;
     }
     mtl.n_pipelines++;
+    mtl.n_compiled++;
     return ident(make("MTLComputePipelineState",
                       new kernel_object(inside<kernel_object>(function)->kernel)));
 }
@@ -187,6 +188,9 @@ void make_device_classes()
                 METHOD("newCommandQueue", "@", device_new_queue),
                 METHOD("newLibraryWithSource:options:error:", "@@@^", device_new_library),
                 METHOD("newComputePipelineStateWithFunction:error:", "@@^", device_new_pipeline),
+                METHOD("newBinaryArchiveWithDescriptor:error:", "@@^", device_new_archive),
+                METHOD("newComputePipelineStateWithDescriptor:options:reflection:error:", "@@Q^^",
+                       device_pipeline_of),
                 METHOD("newBufferWithLength:options:", "@QQ", device_new_buffer)});
     make_class("MTLLibrary", {METHOD("newFunctionWithName:", "@@", library_new_function)});
     make_class("MTLFunction", {});

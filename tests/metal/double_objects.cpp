@@ -171,6 +171,7 @@ void make_classes()
                {METHOD("stringWithUTF8String:", "@*", string_make)});
     make_class("NSError", {METHOD("localizedDescription", "@", error_description)});
     make_device_classes();
+    make_archive_classes();
     make_work_classes();
 }
 
@@ -290,6 +291,26 @@ uint64_t metal_double_commands(void)
 uint64_t metal_double_pipelines_made(void)
 {
     return mtl.n_pipelines;
+}
+
+void metal_double_os_build(const char *build)
+{
+    mtl.os_build = build;
+}
+
+void metal_double_refuse_archives(bool on)
+{
+    mtl.archives_refused = on;
+}
+
+uint64_t metal_double_compiled(void)
+{
+    return mtl.n_compiled;
+}
+
+uint64_t metal_double_taken(void)
+{
+    return mtl.n_taken;
 }
 
 uint64_t metal_double_dispatches(void)

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,10 @@ struct kernel_object : contents { /* a function or a pipeline */
     }
 };
 
+struct archive : contents {            /* of pipelines, by their kernels' names */
+    std::set<std::string> kept, added; /* those of its file, and the others */
+};
+
 struct bound_buffer {
     object *buffer;
     size_t off;
@@ -130,10 +135,12 @@ struct state {
     enum metal_double_break broken = MATRICES_KEEP;
     unsigned long simd_width = 32, max_threads = 256; /* of pipelines */
     unsigned long matrix_threads = 256;
-    std::string first_error, told, fails, fail_file;
+    bool archives_refused = false;
+    std::string first_error, told, fails, fail_file, os_build = "Version 14.5 (Build 23F79)";
     size_t max_buffer = (size_t)1 << 30, working_set = (size_t)4 << 30, allocated = 0, live = 0;
     long family = FAMILY_APPLE7;
     uint64_t seed = 0, matrices_seed = 0, n_commands = 0, n_dispatches = 0, n_pipelines = 0;
+    uint64_t n_compiled = 0, n_taken = 0;
     std::deque<object *> queue; /* committed, retained, not run */
     std::map<object *, int> in_use;
     std::vector<std::vector<object *>> pools;
@@ -181,6 +188,10 @@ void make_class(const char *name, const std::vector<method> &of_objects,
 void make_classes();        /* all, once */
 void make_work_classes();   /* command buffers and encoders */
 void make_device_classes(); /* the device, and what it makes but command buffers */
+void make_archive_classes();
+/* Of the device. */
+id device_new_archive(id, SEL, id descriptor, id *error);
+id device_pipeline_of(id, SEL, id descriptor, unsigned long options, id *reflection, id *error);
 
 } // namespace metal_double
 

@@ -8,6 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/bin"))
 
@@ -18,7 +19,8 @@ def run(only, least):
     if not (BIN / "metal_model_double").exists():
         raise tap.Skip("built without libobjc")
     said = subprocess.run([BIN / "metal_model_double", "--models", ROOT / "tests/golden/models", "--only", only],
-                          capture_output=True, text=True, timeout=1500).stdout.splitlines()
+                          capture_output=True, text=True, timeout=1500,
+                          env={**os.environ, "XDG_CACHE_HOME": temp_dir.make()}).stdout.splitlines()
     bad = [line for line in said if line.startswith("not ok") or "# SKIP" in line]
     good = [line for line in said if line.startswith("ok") and "# SKIP" not in line]
     assert not bad and len(good) >= least, (bad, len(good))

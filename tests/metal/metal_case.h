@@ -9,6 +9,13 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
+#include "common/quant.h"
+
+/* The user's own cache folder is left alone: no test finds compiled kernels, and none keeps them. */
+__attribute__((constructor)) static void no_cache(void)
+{
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+}
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 
@@ -34,6 +41,30 @@ static inline void says(const char *word)
 static inline void choose(const char *products)
 {
     cr_assert_eq(setenv("INGOT_METAL_PRODUCTS", products, 1), 0);
+}
+
+/* A matrix or a stack [8, 256] of a type is loaded and freed. */
+static inline void load_type(struct backend *be, enum dtype t, bool stack)
+{
+    static const char data[8 * 256 * 4];
+    static const float scale[8 * 16] = {1};
+    struct weight *w;
+    const struct quant_form *f = quant_form(t);
+    const struct weight_src src = {
+        .name = "w",
+        .cols = 256,
+        .n_parts = 1,
+        .n_slices = 1,
+        .slice_end = {256},
+        .part = {{.data = data,
+                  .row_bytes = f ? (size_t)(256 / f->block * f->n_bytes) : 256 * dtype_size(t),
+                  .dtype = t,
+                  .rows = 8,
+                  .scale = scale,
+                  .scale_stride = 16,
+                  .block = 128}}};
+    MUST(stack ? metal_load_stack(be, &src, 1, &w) : metal_load_weight(be, &src, &w));
+    metal_free_weight(be, w);
 }
 
 static inline struct view f32_view(struct buf *b, size_t off, int32_t rows, int32_t cols,

@@ -1,7 +1,12 @@
 /* The Metal device as the backend sees it: name, families, limits, and of each kernel the most
- * threads of a group, which falls when a kernel takes many registers.  TAP and facts on stdout. */
+ * threads of a group, which falls when a kernel takes many registers; how long a start takes.  With
+ * --second, behind such a run: the same start with the kernels that it has left.  TAP and facts on stdout. */
+#include <string.h>
+
+#include "backends/metal/archive.h"
 #include "backends/metal/metal_backend.h"
 #include "backends/metal/objc.h"
+#include "common/clock.h"
 #include "report.h"
 
 /* MTLGPUFamily. */
@@ -36,6 +41,25 @@ static enum status compile_all(struct backend *be, int *n)
     return ST_OK;
 }
 
+static void tell_ms(const char *which, const char *what, uint64_t from)
+{
+    fact("start.%s.%s.ms %.1f", which, what, (double)(clock_us() - from) / 1e3);
+}
+
+/* The first start, or one that finds the first one's archive: its text is compiled, and all pipelines are there. */
+static enum status start(struct backend **be, const char *which, int *n)
+{
+    uint64_t from = clock_us();
+    TRY(backend_open(be, "metal", &(struct backend_config){0}));
+    tell_ms(which, "open", from);
+    TRY(compile_all(*be, n));
+    tell_ms(which, "all_kernels", from);
+    fact("start.%s.from_archive %d of %d", which, (*be)->n_kept, *n);
+    metal_keep_archive(*be);
+    tell_ms(which, "all", from);
+    return ST_OK;
+}
+
 /* The kernel with the fewest; all have at least the 256 that the backend asks for. */
 static unsigned long tell_kernels(const struct backend *be)
 {
@@ -50,12 +74,32 @@ static unsigned long tell_kernels(const struct backend *be)
     return least;
 }
 
-int main(void)
+/* Behind a run of this program. */
+static void second_start(struct tap *t)
 {
+    int n;
+    struct backend *be = NULL;
+    if (start(&be, "second", &n) != ST_OK)
+        tap_ok(t, false, "%s", status_detail());
+    else
+        tap_ok(t, be->n_kept == n, "%d of %d kernels are from the archive of the first start",
+               be->n_kept, n);
+    if (be)
+        backend_ops_of(be)->close(be);
+}
+
+int main(int argc, char **argv)
+{
+    int n;
     struct tap t = {0};
-    struct backend *be;
+    struct backend *be = NULL;
     struct backend_info info;
-    if (backend_open(&be, "metal", &(struct backend_config){0}) != ST_OK) {
+    if (argc > 1 && strcmp(argv[1], "--second") == 0) {
+        second_start(&t);
+        return tap_end(&t);
+    }
+    bool compiled = start(&be, "first", &n) == ST_OK;
+    if (!be) {
         tap_ok(&t, false, "open: %s", status_detail());
         return tap_end(&t);
     }
@@ -64,8 +108,6 @@ int main(void)
     fact("working_set_bytes %zu", info.mem_total);
     fact("max_buffer_bytes %zu", be->max_buffer);
     tell_families(be);
-    int n;
-    bool compiled = compile_all(be, &n) == ST_OK;
     tap_ok(&t, compiled, "%s: %d kernels compiled%s", info.device, n,
            compiled ? "" : status_detail());
     unsigned long least = compiled ? tell_kernels(be) : 0;

@@ -19,6 +19,7 @@ import tap  # noqa: E402
 TABLE = HERE / "plants.md"
 LIMIT = 900  # seconds: a kernel that hangs is caught, too
 OPS, BACKEND, WEIGHTS, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_metal_weights", "test_moe_metal", "test_shaders.py"
+ARCHIVE = "test_metal_archive"
 # name: (file below backends/metal, or ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
 PLANTS = {
     "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
@@ -128,8 +129,20 @@ PLANTS = {
     "parts that only look like neighbours": ("weight.c", "next->at == end)", "next->at >= end)", WEIGHTS, None),
     "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
     "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return c ? ST_OK : check_columns(be, c);", BACKEND, None),
+    "compiled kernels of another system": ("archive.c", 'system ? system : "?"', 'system ? "" : "?"', ARCHIVE, None),
+    "compiled kernels of another source": ("archive.c", '"1", source,', '"1", source + strlen(source),', ARCHIVE, None),
+    "an archive that keeps its temporary name": ("archive_files.c", "if (rename(temporary, path) != 0)", "if (access(temporary, F_OK) != 0)",
+                                                 ARCHIVE, None),
+    "a damaged archive that is read": ("archive_files.c", "digest, ARCHIVE_DIGITS) == 0", "digest, ARCHIVE_DIGITS) < 256", ARCHIVE, None),
+    "a damaged archive that ends the start": ("archive.c", "        archive_drop(f);\n", "        abort();\n", ARCHIVE, None),
+    "kernels that are not looked for in the archive": ("archive.c", "FAIL_ON_MISS = 4", "FAIL_ON_MISS = 0", ARCHIVE, None),
+    "an archive that is not written": ("metal.c", "    metal_keep_archive(be);\n", "", ARCHIVE, None),
+    "an archive that is not released": ("device.c", "    metal_give(&be->archive);\n", "", ARCHIVE, None),
+    "a descriptor that is not released": ("archive.c", "    MTL_GET(release, what);\n    return made;", "    return made;", ARCHIVE, None),
+    "archives of old systems that stay": ("archive_files.c", "    remove_old(f->dir);\n", "    (void)remove_old;\n", ARCHIVE, None),
+    "the archive that was used last goes": ("archive_files.c", "(void)utimensat(AT_FDCWD, f->path, NULL, 0);", "(void)f;", ARCHIVE, None),
 }
-PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE]
+PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE, ARCHIVE]
 BASE = "without a mistake"
 
 

@@ -14,7 +14,7 @@ import tap  # noqa: E402
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin"))
 GOOD = "echo 'ok 1 - fine'\necho '# fact speed 3 GB/s'\necho 1..1\n"
 PROGRAMS = ["probe", "device", "ops", "model", "bench"]
-RUN = ["probe", "device", "ops", "same-bytes", "matrices", "matrices-same", "golden", "bench", "matrices-bench", "stories"]  # of PROGRAMS; serve runs in metal_check
+RUN = ["probe", "device", "second-start", "ops", "same-bytes", "matrices", "matrices-same", "golden", "bench", "matrices-bench", "stories"]  # of PROGRAMS; serve runs in metal_check
 ALL = ",".join(["configure", "build", *RUN])
 
 
@@ -58,7 +58,8 @@ def all_good():
 
 @tap.case
 def a_failing_step_stops_no_other():
-    r, rows = Programs(device="echo 'ok 1 - a'\necho 'not ok 2 - the limit'\necho 1..2\nexit 1\n").check()
+    r, rows = Programs(device="[ $# = 1 ] && echo 'ok 1 - b' && echo 1..1 && exit 0\n"
+                              "echo 'ok 1 - a'\necho 'not ok 2 - the limit'\necho 1..2\nexit 1\n").check()
     assert r.returncode == 1 and "not passed: device" in r.stdout, r.stdout
     assert rows["device"]["verdict"] == "FAILED" and rows["device"]["note"] == "not ok 2 - the limit", rows["device"]
     assert rows["device"]["passed"] == 1 and rows["device"]["failed"] == 1, rows["device"]
@@ -92,7 +93,7 @@ def programs_that_die_or_are_cut_short_or_missing():
                        device="echo 'ok 1 - a # SKIP no device'\necho 1..1\n", model="exit 0\n").check()
     assert r.returncode == 1, r.stdout
     assert verdicts(rows) == {"configure": "skipped", "build": "skipped", **dict.fromkeys(RUN, "FAILED"),
-                              "device": "skipped"}, rows
+                              "device": "skipped", "second-start": "skipped"}, rows
     assert "status -11" in rows["probe"]["note"] and "status 127" in rows["bench"]["note"], rows
 
 

@@ -1,11 +1,15 @@
+#define _GNU_SOURCE /* truncate under strict C */
 /* The double of Metal is strict: each planted mistake is caught and named, and the host's table of
  * messages has the double's signatures. */
 #include "double.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/metal/objc.h"
+#include "temp_dir.h"
 
 /* A device, a queue, a pipeline of one kernel, a buffer: what a dispatch of zero_bytes needs. */
 struct rig {
@@ -90,8 +94,9 @@ static void finish(id e, id commands)
 #define CODES_3(a, b, c) CODE(a), CODE(b), CODE(c), 0
 #define CODES_4(a, b, c, d) CODE(a), CODE(b), CODE(c), CODE(d), 0
 #define CODES_5(a, b, c, d, e) CODE(a), CODE(b), CODE(c), CODE(d), CODE(e), 0
-#define PICK(a, b, c, d, e, f, ...) f
-#define CODES(...) PICK(__VA_ARGS__, CODES_5, CODES_4, CODES_3, CODES_2, 0)(__VA_ARGS__)
+#define CODES_6(a, b, c, d, e, f) CODE(a), CODE(b), CODE(c), CODE(d), CODE(e), CODE(f), 0
+#define PICK(a, b, c, d, e, f, g, ...) g
+#define CODES(...) PICK(__VA_ARGS__, CODES_6, CODES_5, CODES_4, CODES_3, CODES_2, 0)(__VA_ARGS__)
 
 static const struct {
     char result, arguments[7];
@@ -307,4 +312,116 @@ Test(metal_double, libraries)
     cr_assert_not(MTL(responds, options, mtl_selector[MTL_set_math_mode]));
     MTL(set_math_mode, options, 0);
     caught("no method setMathMode:");
+}
+
+/* A descriptor of the pipeline of a kernel, with the archive. */
+static id pipeline_in(const struct rig *r, const char *kernel, id archive)
+{
+    id d = MTL_GET(new_object, mtl_class("MTLComputePipelineDescriptor"));
+    MTL(set_function, d, MTL(new_function, r->library, string_of(kernel)));
+    MTL(set_archives, d, MTL(array_of_one, mtl_class("NSArray"), archive));
+    return d;
+}
+
+static id archive_at(const struct rig *r, const char *path, id *error)
+{
+    id d = MTL_GET(new_object, mtl_class("MTLBinaryArchiveDescriptor"));
+    if (path)
+        MTL(set_url, d, MTL(file_url, mtl_class("NSURL"), string_of(path)));
+    return MTL(new_archive, r->device, d, error);
+}
+
+static bool write_archive(id archive, const char *path)
+{
+    id error = NULL;
+    bool ok = MTL(serialize, archive, MTL(file_url, mtl_class("NSURL"), string_of(path)), &error);
+    cr_assert_eq(ok, error == NULL);
+    return ok;
+}
+
+Test(metal_double, archives)
+{
+    char dir[32], path[64], nowhere[64];
+    struct rig r = open_rig();
+    id error = NULL, archive = archive_at(&r, NULL, &error), d = pipeline_in(&r, "scale", archive);
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/archive", dir);
+    snprintf(nowhere, sizeof nowhere, "%s/missing/archive", dir);
+    uint64_t compiled = metal_double_compiled();
+    cr_assert_null(MTL(pipeline_of, r.device, d, 4, NULL, &error));
+    cr_assert_not_null(error);
+    cr_assert_eq(metal_double_compiled(), compiled);
+    cr_assert(MTL(add_to_archive, archive, d, &error));
+    cr_assert_not_null(MTL(pipeline_of, r.device, d, 4, NULL, &error));
+    cr_assert_eq(metal_double_compiled(), compiled + 1);
+    cr_assert_eq(metal_double_taken(), 0);
+    cr_assert_null(metal_double_error());
+    MTL(add_to_archive, archive, d, &error);
+    caught("kernel scale is in the archive already");
+    cr_assert_not(write_archive(archive, nowhere));
+    cr_assert(write_archive(archive, path));
+    archive = archive_at(&r, path, &error);
+    d = pipeline_in(&r, "scale", archive);
+    cr_assert_not_null(MTL(pipeline_of, r.device, d, 4, NULL, &error));
+    cr_assert_eq(metal_double_taken(), 1);
+    MTL(add_to_archive, archive, d, &error);
+    caught("in the archive already");
+    MTL(pipeline_of, r.device, d, 8, NULL, &error);
+    caught("options 8");
+    metal_double_os_build("another");
+    archive_at(&r, path, &error);
+    caught("is opened on another");
+    temp_dir_remove(dir);
+}
+
+/* A file that lacks its end, has a byte changed, is empty or is not there. */
+Test(metal_double, damaged_archives_are_errors)
+{
+    char dir[32], path[64], bytes[256];
+    struct rig r = open_rig();
+    id error = NULL, archive = archive_at(&r, NULL, &error);
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/archive", dir);
+    cr_assert_null(archive_at(&r, path, &error));
+    cr_assert(MTL(add_to_archive, archive, pipeline_in(&r, "scale", archive), &error));
+    cr_assert(write_archive(archive, path));
+    FILE *f = fopen(path, "r+b");
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    for (size_t i = 0; i < n; i++) {
+        char other = (char)(bytes[i] ^ 1);
+        cr_assert(fseek(f, (long)i, SEEK_SET) == 0 && fwrite(&other, 1, 1, f) == 1);
+        fflush(f);
+        error = NULL;
+        cr_assert_null(archive_at(&r, path, &error), "byte %zu", i);
+        cr_assert_not_null(error);
+        cr_assert(fseek(f, (long)i, SEEK_SET) == 0 && fwrite(&bytes[i], 1, 1, f) == 1);
+    }
+    fflush(f);
+    cr_assert_not_null(archive_at(&r, path, &error));
+    for (size_t i = 0; i < n; i++) {
+        cr_assert_eq(truncate(path, (off_t)(n - 1 - i)), 0);
+        cr_assert_null(archive_at(&r, path, &error), "%zu bytes", n - 1 - i);
+    }
+    fclose(f);
+    cr_assert_null(metal_double_error());
+    temp_dir_remove(dir);
+}
+
+Test(metal_double, released_objects_of_archives)
+{
+    struct rig r = open_rig();
+    id error = NULL, archive = archive_at(&r, NULL, &error), d = pipeline_in(&r, "scale", archive);
+    id function = MTL(new_function, r.library, string_of("scale"));
+    MTL_GET(release, function);
+    MTL(set_function, d, function);
+    caught("setComputeFunction of a released MTLFunction");
+    MTL_GET(release, archive); /* the descriptor has it still */
+    cr_assert(MTL(add_to_archive, archive, d, &error));
+    MTL_GET(release, d);
+    objc_autoreleasePoolPop(r.pool);
+    MTL(add_to_archive, archive, d, &error);
+    caught("to a released MTLBinaryArchive");
+    r.pool = objc_autoreleasePoolPush();
+    MTL(array_of_one, mtl_class("NSArray"), archive);
+    caught("arrayWithObject of a released MTLBinaryArchive");
 }

@@ -227,4 +227,29 @@ def one_rank_alone():
     assert "--tp 2: the backend metal runs on one rank alone" in said, said
 
 
+@tap.case
+def a_second_worker_compiles_no_kernels():
+    path, cache, logs = need("stories260K"), temp_dir.make(), []
+    for _ in range(2):
+        parts = Parts(path, worker=METAL)
+        parts.cache = cache
+        with parts as c:
+            assert c.clients[0].answers(requests()[:1], False)[0].finish
+            logs.append(c.log())
+    kept = re.findall(r"(\d+) compiled Metal kernels are kept, beside 0 that were: (\S+)", logs[0])
+    assert len(kept) == 1 and int(kept[0][0]) >= 40 and kept[0][1].startswith(f"{cache}/ingot/metal/"), logs[0]
+    assert "Metal kernels" not in logs[1] and "Metal emulated GPU" in logs[1], logs[1]
+
+
+@tap.case
+def doctor_tells_the_device():
+    need("stories260K")
+    cache = temp_dir.make()
+    said = subprocess.run([serve(), "doctor"], capture_output=True, text=True, timeout=tap.LIMIT,
+                          env={**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": cache}).stdout
+    assert re.search(rf"^ok +Metal +emulated GPU: family Apple7, .*; compiled kernels: {cache}/ingot/metal$", said, re.M), said
+    other = subprocess.run([REAL / "ingot", "doctor"], capture_output=True, text=True, timeout=tap.LIMIT).stdout
+    assert "GPU" in other and "Metal" not in other, other
+
+
 tap.main()

@@ -1,8 +1,6 @@
 /* The Metal backend beside its ops and weights, on the tests' double: opening, memory, events, errors. */
 #include "metal_case.h"
 
-#include "common/quant.h"
-
 static void refused(struct backend_config cfg, enum status st, const char *word)
 {
     struct backend *be = NULL;
@@ -10,30 +8,6 @@ static void refused(struct backend_config cfg, enum status st, const char *word)
     cr_assert_null(be);
     says(word);
     cr_assert_eq(metal_double_live(), 0);
-}
-
-/* A matrix or a stack [8, 256] of a type is loaded and freed. */
-static void load_type(struct backend *be, enum dtype t, bool stack)
-{
-    static const char data[8 * 256 * 4];
-    static const float scale[8 * 16] = {1};
-    struct weight *w;
-    const struct quant_form *f = quant_form(t);
-    const struct weight_src src = {
-        .name = "w",
-        .cols = 256,
-        .n_parts = 1,
-        .n_slices = 1,
-        .slice_end = {256},
-        .part = {{.data = data,
-                  .row_bytes = f ? (size_t)(256 / f->block * f->n_bytes) : 256 * dtype_size(t),
-                  .dtype = t,
-                  .rows = 8,
-                  .scale = scale,
-                  .scale_stride = 16,
-                  .block = 128}}};
-    MUST(stack ? metal_load_stack(be, &src, 1, &w) : metal_load_weight(be, &src, &w));
-    metal_free_weight(be, w);
 }
 
 Test(metal, opening)

@@ -9,6 +9,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import count  # noqa: E402
 import predict  # noqa: E402
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin"))
 README = predict.README.read_text()
@@ -69,7 +70,8 @@ def matrices_are_better_for_prompts_alone():
 def dispatches_are_those_of_the_double():
     if not (BIN / "metal_bench_double").exists():
         raise tap.Skip("built without libobjc")
-    r = subprocess.run([BIN / "metal_bench_double", "--count"], capture_output=True, text=True, timeout=tap.LIMIT)
+    r = subprocess.run([BIN / "metal_bench_double", "--count"], capture_output=True, text=True, timeout=tap.LIMIT,
+                       env={**os.environ, "XDG_CACHE_HOME": temp_dir.make()})
     assert r.returncode == 0, r.stdout + r.stderr
     one, two = (int(line.split()[-1]) for line in r.stdout.splitlines() if "dispatches.layers" in line)
     assert (two - one, 2 * one - two) == (predict.LAYER_DISPATCHES, predict.STEP_DISPATCHES), (one, two)
