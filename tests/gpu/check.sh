@@ -135,6 +135,7 @@ make_bundle() {
   mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib" "$to/tests/golden"
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
     tests/*.h tests/ops tests/emulator tests/gpu tests/golden/inputs "$to")
+  rm -r "$to"/tests/ops/digests*.txt "$to"/backends/metal/*.c "$to"/backends/metal/shaders # of other backends
   # the models that the programs name, and those of the inputs
   mkdir -p "$to/tests/golden/models"
   named=$(cat "$root"/tests/gpu/*.c "$root"/tests/golden/inputs/*/expected.json)

@@ -334,7 +334,7 @@ Test(metal_archive, old_files_go)
     set_age(name, 8000);
     set_age(first, 7000);
     for (int i = 0; i < ARCHIVE_FILES - 1; i++) {
-        char system[16];
+        char system[32];
         snprintf(system, sizeof system, "system %d", i);
         metal_double_os_build(system);
         start(DT_BF16, ALL, 0);
