@@ -104,6 +104,8 @@ ALWAYS_INLINE const char *group_spread(const struct quant_layout *l, const char 
     return panel + (size_t)g * QUADS * quad_bytes_of(l);
 }
 
+enum { QUAD_LINES = 4 }; /* most lines of a quad with its portion of the head */
+
 /* Reads ahead of quad j of the group at `spread`: its share of the group's lines, all of which begin
  * at multiples of 64 bytes but for those of K types, or a line for about every 128 bytes. */
 ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int j,
@@ -112,8 +114,9 @@ ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int 
     int lines = (int)(QUADS * quad_bytes + 63) / 64;
     if (r.eighths == 8) {
         UNROLL
-        for (int i = lines * j / QUADS; i < lines * (j + 1) / QUADS; i++)
-            __builtin_prefetch(spread + r.bytes + 64 * i);
+        for (int i = 0; i < QUAD_LINES; i++)
+            if (lines * j / QUADS + i < lines * (j + 1) / QUADS)
+                __builtin_prefetch(spread + r.bytes + 64 * (lines * j / QUADS + i));
     } else if (r.eighths > 0 && (j % 2 == 0 || quad_bytes > 96)) {
         read_ahead(r, spread + (size_t)j * quad_bytes, 1);
     }

@@ -91,7 +91,7 @@ ALWAYS_INLINE void sorted_rows(int bits, int rows, const struct sorted_panel *t,
                 const int8_t *ze = zeros + at + VL * q;
                 struct pair scale = {v_load(sc), v_load(sc + PANEL / 2)},
                             zero = {v_load_i8(ze), v_load_i8(ze + PANEL / 2)};
-                if (bits == 8 && W_OFFSET)
+                if (bits == 8 && W_OFFSET != 0)
                     zero = (struct pair){v_add(zero.a, offset), v_add(zero.b, offset)};
                 UNROLL
                 for (int r = 0; r < rows; r++)
