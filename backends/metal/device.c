@@ -88,7 +88,7 @@ enum status metal_make_pipeline(struct backend *be, enum metal_kernel kernel)
     if (be->pipeline[kernel])
         return ST_OK;
     void *pool = objc_autoreleasePoolPush();
-    enum status st = make_one(be, kernel);
+    enum status st = make_one(be, (int)kernel);
     objc_autoreleasePoolPop(pool);
     return st;
 }
