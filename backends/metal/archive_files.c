@@ -72,11 +72,11 @@ static struct look look_for(const char *dir, const char *key)
             continue;
         if (l.n == 0 || before(st.st_mtim, l.first)) {
             l.first = st.st_mtim;
-            snprintf(l.oldest, sizeof l.oldest, "%s", e->d_name);
+            snprintf(l.oldest, sizeof l.oldest, "%.*s", NAME - 1, e->d_name);
         }
         if (l.n == 0 || before(l.last, st.st_mtim)) {
             l.last = st.st_mtim;
-            snprintf(l.newest, sizeof l.newest, "%s", e->d_name);
+            snprintf(l.newest, sizeof l.newest, "%.*s", NAME - 1, e->d_name);
         }
         l.n++;
     }

@@ -10,7 +10,7 @@ int32_t rel_bias_bucket(int32_t distance)
     enum { SIDE = REL_BUCKETS / 2, EXACT = SIDE / 2 };
     int32_t n = abs(distance), bucket = n;
     if (n >= EXACT) { /* in f32, as the class computes it */
-        float share = logf((float)n / (float)EXACT) / (float)log((double)REL_REACH / EXACT);
+        float share = logf((float)n / (float)EXACT) / (float)log((double)REL_REACH / (double)EXACT);
         bucket = EXACT + (int32_t)(share * (float)(SIDE - EXACT));
         bucket = bucket < SIDE - 1 ? bucket : SIDE - 1;
     }
