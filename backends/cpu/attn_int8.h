@@ -19,6 +19,8 @@ enum {
     INT8_ACCS = TILE_ROWS < 8 ? 8 : 24,
 };
 
+_Static_assert(HEAD_MAX % STEP == 0, "struct attn_scratch has room for int8_cols of any head");
+
 /* Elements of a head in whole words, in whole vectors of bytes. */
 static inline int int8_words(int d)
 {

@@ -1,5 +1,5 @@
 /* What collectives need of an open CUDA backend: they enqueue on its stream and read and write its
- * buffers.  Nobody else looks inside. */
+ * buffers.  No other file looks inside. */
 #ifndef BACKENDS_CUDA_DEVICE_H
 #define BACKENDS_CUDA_DEVICE_H
 
@@ -21,7 +21,7 @@ void *cuda_stream(struct backend *be);
 int cuda_ordinal(const struct backend *be);
 
 /* fn is asked again and again while the host waits for this device, with the microseconds waited so
- * far; its failure ends the wait.  NULL: nobody is asked. */
+ * far; its failure ends the wait.  NULL: no rank is asked. */
 void cuda_watch(struct backend *be, enum status (*fn)(void *ctx, uint64_t waited_us), void *ctx);
 
 /* out [n] f32 = the reduction (enum reduce_op of collectives/coll.h) of parts [world, n] f32 in the

@@ -60,7 +60,7 @@ DEVICE void load_w(struct w_step<MT> &w, const J &a, const R &rows, const struct
     }
 }
 
-/* The token of lane group g in tile j of 8.  Beyond the last token it is the last one again; nobody
+/* The token of lane group g in tile j of 8.  Beyond the last token it is the last one again; no kernel
  * looks at what becomes of it. */
 template <class J> DEVICE int32_t token_of(const J &a, int j, int g)
 {

@@ -298,7 +298,7 @@ extern "C" enum status oneshot_make_area(struct backend *be, struct oneshot *o, 
     assert(o->piece_bytes % 16 == 0);
     TRY(cuda_alloc(be, oneshot_area_bytes(o->piece_bytes), MEM_DEVICE, out));
     o->area[o->rank] = (*out)->data;
-    TRY(cuda_sync(be)); /* it is zeroed before anybody else writes into it */
+    TRY(cuda_sync(be)); /* it is zeroed before another rank writes into it */
     return handle ? handle_of(*out, handle) : ST_OK;
 }
 

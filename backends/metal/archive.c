@@ -50,7 +50,7 @@ void metal_open_archive(struct backend *be)
     id error = NULL;
     metal_archive_key(be, metal_source, f->key);
     if (!cache_dir_of(getenv("XDG_CACHE_HOME"), getenv("HOME"), "metal", f->dir, sizeof f->dir)) {
-        give_up(be, "there is no cache folder", "neither XDG_CACHE_HOME nor HOME is set");
+        give_up(be, "there is no cache folder", "XDG_CACHE_HOME and HOME are not set, or too long");
         return;
     }
     archive_find(f);

@@ -1,5 +1,5 @@
 /* Files with compiled kernels in a folder, KEY-DIGEST.archive: KEY is of what they were compiled from
- * and for, DIGEST of the file's bytes, so that a damaged file is known before anybody reads it.
+ * and for, DIGEST of the file's bytes, so that a damaged file is known before Metal reads it.
  * Files are given their names by renaming; any number of processes may read and write. */
 #ifndef BACKENDS_METAL_ARCHIVE_FILES_H
 #define BACKENDS_METAL_ARCHIVE_FILES_H

@@ -1,4 +1,4 @@
-/* Command buffers: kernels are encoded into one until somebody waits, an event is marked or its work
+/* Command buffers: kernels are encoded into one until the host waits, an event is marked or its work
  * is large; they run in the order in which they are committed. */
 #include <stdio.h>
 #include <string.h>

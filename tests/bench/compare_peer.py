@@ -25,7 +25,9 @@ PEER_ENV = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 def run(command, env=None, timeout=600):
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+    with tempfile.TemporaryDirectory() as folder:  # a peer leaves its log where it runs
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout,
+                              cwd=folder if env is PEER_ENV else None)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout + done.stderr
@@ -79,8 +81,9 @@ def turn_ours(args, table, label, model):
 
 
 def turn_peer(args, table, label, model):
-    command = [args.bench, "-m", model, "-t", str(args.threads), "-p", str(args.pp), "-n",
-               str(args.tg), "-r", str(args.reps), "-o", "json", *args.peer_options.split()]
+    bench, batched, model = (p and os.path.abspath(p) for p in (args.bench, args.batched, model))
+    command = [bench, "-m", model, "-t", str(args.threads), "-p", str(args.pp), "-n", str(args.tg),
+               "-r", str(args.reps), "-o", "json", *args.peer_options.split()]
     text = run(command, PEER_ENV)
     for row in json.loads(text[text.index("[\n"):text.rindex("]") + 1]):
         name = f"prefill {row['n_prompt']}" if row["n_prompt"] else "decode x1"
@@ -89,7 +92,7 @@ def turn_peer(args, table, label, model):
     if not args.batched:
         return
     need = args.batch * (1 + args.tg)
-    command = [args.batched, "-m", model, "-t", str(args.threads), "-tb", str(args.threads), "-c",
+    command = [batched, "-m", model, "-t", str(args.threads), "-tb", str(args.threads), "-c",
                str(need), "-npp", "1", "-ntg", str(args.tg), "-npl", str(args.batch),
                *args.batched_options.split()]
     for line in run(command, PEER_ENV).splitlines():
