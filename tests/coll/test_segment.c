@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,22 @@ static int n_open(const char *name)
     return n;
 }
 
+/* An object that no sweep takes, of this process or of a test that runs beside it: it is locked, as
+ * segment_create() does. */
+static int held_object(const char *name)
+{
+    for (;;) {
+        struct stat info;
+        int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(flock(fd, LOCK_EX), 0);
+        cr_assert_eq(fstat(fd, &info), 0);
+        if (info.st_nlink > 0)
+            return fd;
+        close(fd);
+    }
+}
+
 /* A sweep may take the name of an object that its creator does not hold yet; whoever has that
  * object open then waits for the one that the creator makes instead. */
 Test(segment, an_opener_leaves_an_object_that_lost_its_name)
@@ -73,8 +91,7 @@ Test(segment, an_opener_leaves_an_object_that_lost_its_name)
     struct opener o;
     struct segment made;
     snprintf(name, sizeof name, "/ingot-segment-%d", (int)getpid());
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    cr_assert_geq(fd, 0);
+    int fd = held_object(name);
     start(&o, name);
     while (n_open(name) < 2) /* this one and the opener's */
         usleep(1000);
