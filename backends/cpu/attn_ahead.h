@@ -11,8 +11,11 @@
 #include "backends/cpu/attn_load.h"
 #include "backends/cpu/read_ahead.h"
 
+enum { LINE = 64 }; /* bytes that a prefetch brings */
+
 struct ahead {
     const char *at, *end; /* of the current page */
+    int lines; /* of a step */
     int stride; /* bytes between them; below 64 some lines come twice, which costs little */
     const char *rest, *bytes_end; /* contiguous bytes behind that page */
     /* The keys that follow: [key, stop), `bytes` of each row. */
@@ -52,12 +55,13 @@ static void next_page(struct ahead *h)
     h->end = in_page == 0 && left > h->page_ahead ? h->at + h->page_ahead : h->rest;
 }
 
-/* One step: two lines.  The page may end with it; ahead_turn then goes to the next. */
+/* One step.  The page may end with it; ahead_turn then goes to the next. */
 ALWAYS_INLINE void ahead_fetch(struct ahead *h)
 {
-    __builtin_prefetch(h->at, 0, 2);
-    __builtin_prefetch(h->at + h->stride, 0, 2);
-    h->at += 2 * h->stride;
+    const char *at = h->at;
+    for (int i = 0; i < h->lines; i++, at += h->stride)
+        __builtin_prefetch(at, 0, 2);
+    h->at = at;
 }
 
 ALWAYS_INLINE void ahead_turn(struct ahead *h)
@@ -88,7 +92,9 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
     int bytes = from < to ? (to - from) * (int)h.bytes : 0;
     if (h.bytes == h.row_bytes)
         bytes = bytes / 8 * (a->page_ahead * 8 / READ_AHEAD_PAGE);
-    h.stride = bytes / (2 * n_steps) + 1;
+    h.lines = (bytes / LINE + n_steps - 1) / n_steps;
+    h.lines += h.lines == 0;
+    h.stride = (bytes + h.lines * n_steps - 1) / (h.lines * n_steps); /* at most LINE */
     return h; /* the first step turns to the first page */
 }
 
