@@ -156,7 +156,9 @@ static bool check_head(struct http_conn *c)
         return false;
     }
     if (!http_host_is_allowed(q->host, &s->options.hosts, &c->local, c->bound_to_all)) {
-        refuse(c, 403, "this server does not know itself by the name in the Host header");
+        refuse(
+            c, 403,
+            "the Host header has a name that is not this server's (ingot-gateway --host adds one)");
         return false;
     }
     if (origin && !http_origin_is_allowed(origin, &s->options.origins, q->host)) {
