@@ -85,6 +85,7 @@ def the_command():
     api_key("remove", path, key_id)
     assert len(api_key("list", path).splitlines()) == 2
     assert key_id in api_key("remove", path, key_id, rc=1)
+    assert "--for: not 1 to 64" in api_key("add", path, "--for", "a b", rc=2)
     for bad in (["add", path], ["add", path, "--for", "a b"], ["add", path, "x", "--for", "a"], ["remove", path],
                 ["frob", path], ["add", path, "--for", "a", "--priority", "101"], ["list"]):
         api_key(*bad, rc=2)
