@@ -388,6 +388,20 @@ def the_grace_ends():
             tap.wait_for(lambda: stats().requests_cancelled == before + 1, "it is cancelled after the grace")
 
 
+@tap.case
+def another_gateway_without_keys():
+    """The same POST gets the same answer, though no seed was given: also when the first gateway has ended."""
+    for args, other, same in (([], [], True), (["--api-key", "one"], ["--api-key", "one"], True),
+                              (["--api-key", "one"], ["--api-key", "two"], False), ([], ["--api-key", "one"], False)):
+        key, texts = f"Idempotency-Key: {args}{other}", []
+        for options in (args, other):
+            with serve(*options) as g:
+                g.wait_ready()
+                texts.append(post(g, [key, f"Authorization: Bearer {options[-1] if options else 'none'}"], temperature=1,
+                                  max_tokens=40, ignore_eos=True).json["choices"][0]["text"])
+        assert (texts[0] == texts[1]) == same, (args, other, texts)
+
+
 def own_address():
     """An address of this machine that is not loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
