@@ -8,6 +8,7 @@ import tap
 from cluster import ROOT
 
 OURS = ("backends", "client", "cmake", "collectives", "common", "coordinator", "deploy", "docs", "proto", "tests", "worker")
+KINDS = "c|h|cu|py|sh|md|proto|json|ya?ml|metal|txt|svg|png|cmake|sbatch"  # of files that documents name
 SOURCES = (".c", ".h", ".cu", ".py", ".sh", ".cmake", ".sbatch", ".txt")
 # files that a document tells to make, of a model, or of another project
 OTHER_FILES = {"X.c", "X.h", "_request.c", "tekken.json", "llama2.c", "result.json", "metal-check.json"}
@@ -41,8 +42,7 @@ def the_files_exist():
     assert len(DOCUMENTS) >= 10
     ends = {f[i:] for f in FILES for i in [0, *(k + 1 for k, c in enumerate(f) if c == "/")]}
     wrong = []
-    for place, document, name in found(r"(?<![\w/.$<-])(\.?/?(?:[\w.-]+/)*[\w-][\w.-]*\.(?:c|h|cu|py|sh|md|proto|json|ya?ml|metal|txt|svg|png"
-                                       r"|cmake|sbatch))\b(?![\w*/])"):
+    for place, document, name in found(rf"(?<![\w/.$<-])(\.?/?(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{KINDS}))\b(?![\w*/])"):
         beside = os.path.normpath(os.path.join(os.path.dirname(document), name))
         inside = re.sub(r"^(\.\.?/|DIR/)+", "", name)
         if not ({inside, beside} & ends or os.path.basename(name) in OTHER_FILES):
