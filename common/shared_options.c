@@ -148,7 +148,7 @@ static const struct shared_row table[] = {
      .users = FOR_WORKER | STARTERS},
     {{.name = "state-snapshots", ROW(state_snapshots, OPT_INT), .arg = "N", .def = "-1",
       .min = -1, .max = 65536,
-      .help = "For models with states beside the KV cache (gated delta nets): copies of states that "
+      .help = "For models with states beside the KV cache (gated delta nets, Mamba-2): copies of states that "
               "each rank keeps, so that prompts that begin alike share what is computed.  Each takes "
               "the memory of one sequence's state.  -1: as many as --max-seqs; 0: none."},
      .users = FOR_WORKER | STARTERS},
@@ -214,8 +214,8 @@ static const struct shared_row table[] = {
               "--max-step-tokens bounds it."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "prefix-cache", ROW(prefix_cache, OPT_FLAG), .def = "true",
-      .help = "Share the KV blocks of equal prompt beginnings between requests.  Models with gated "
-              "delta-net layers (Qwen3-Next, Qwen3.5) share nothing, whatever is said here."},
+      .help = "Share the KV blocks of equal prompt beginnings between requests.  Models with states "
+              "beside the KV cache share them up to a kept copy of the state: --state-snapshots."},
      .users = FOR_COORDINATOR | STARTERS},
     {{.name = "generation-config", ROW(generation_config, OPT_ENUM), .arg = "auto|none",
       .def = "auto",

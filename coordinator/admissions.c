@@ -42,7 +42,8 @@ enum status admissions_open(struct coordinator *co)
         TRY(journal_carry(co->journal, &a, &q->carried));
     }
     if (co->recovered->n)
-        log_line(LOG_INFO, "the journal has %" PRIu32 " requests to go on with", co->recovered->n);
+        log_line(LOG_INFO, "requests of the journal that clients may still ask for: %" PRIu32,
+                 co->recovered->n);
     return ST_OK;
 }
 

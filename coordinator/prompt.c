@@ -115,8 +115,8 @@ enum status prompt_render(const struct model_text *mt, const struct msg_chat *ch
     time_t local_s = (time_t)(chat->clock_s + chat->zone_s);
     TRY(check_chat(chat, field));
     if (!mt->chat)
-        FAIL(ST_UNSUPPORTED, "this model has no chat template (%s): send text or tokens",
-             mt->no_chat);
+        FAIL(ST_UNSUPPORTED, "this model has no chat template, or none that can be read (the "
+                             "server's log says why): send text or tokens");
     if (!gmtime_r(&local_s, &now))
         FAIL(ST_RANGE, "there is no date %" PRId64 " seconds after 1970", (int64_t)local_s);
     enum status st = messages_json(chat, &messages);
@@ -252,9 +252,11 @@ enum status prompt_embed(const struct model_text *mt, struct msg_generate *g, st
         return ST_OK;
     *field = "embed";
     if (!mt->modules.present)
-        FAIL(ST_UNSUPPORTED,
-             "this model gives no embeddings: its folder has no modules.json (a server "
-             "with --embed takes the last token's state)");
+        FAIL(ST_UNSUPPORTED, "%s",
+             g->has_document
+                 ? "this model is no reranker: it gives no scores of documents"
+                 : "this model gives no embeddings: its folder has no modules.json (a server "
+                   "with --embed takes the last token's state)");
     *field = "embed.document";
     TRY(check_document(&mt->modules, g));
     *field = "embed.prompt_name";

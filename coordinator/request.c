@@ -373,6 +373,7 @@ static enum status sample_init(struct request *r, uint32_t i, const struct token
     detok_init(&s->detok, tok, q->skip_special ? TOK_SKIP_SPECIAL : 0);
     s->detok.keep = q->keep;
     s->detok.n_keep = q->n_keep;
+    detok_follow(&s->detok, q->prompt, q->n_prompt);
     s->stop = (struct stop_stream){.set = q->stop_set, .include = q->include_stop};
     return ST_OK;
 }

@@ -19,7 +19,7 @@ static enum status check_lengths(const struct msg_generate *g, size_t n_prompt,
 {
     if (n_prompt == 0)
         FAIL(ST_RANGE, "the prompt has no tokens");
-    if (n_prompt >= l->max_ctx && l->modules->whole)
+    if (n_prompt >= l->max_ctx && (g->embed || l->modules->whole))
         FAIL(ST_RANGE, "the text has %zu tokens: this model takes at most %u", n_prompt,
              l->max_ctx - 1);
     if (n_prompt >= l->max_ctx)

@@ -82,7 +82,7 @@ static enum status add(struct key_file *f, const char *path, const struct args *
     if (!a->name)
         FAIL(ST_RANGE, "add needs --for");
     const char *tenant = a->tenant ? a->tenant : a->name;
-    TRY(check_name("name", a->name));
+    TRY(check_name("for", a->name));
     TRY(check_name("tenant", tenant));
     snprintf(r.name, sizeof r.name, "%s", a->name);
     snprintf(r.tenant, sizeof r.tenant, "%s", tenant);

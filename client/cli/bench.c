@@ -24,8 +24,8 @@ static const struct option_row rows[] = {
      .type = OPT_STRING,
      AT(http),
      .arg = "URL",
-     .help = "Load http://HOST:PORT over HTTP instead: streams of /v1/completions. Pieces of an "
-             "answer count as tokens between tokens; what is not checked are the ids."},
+     .help = "Load http://HOST:PORT over HTTP instead: streams of /v1/completions. A piece of "
+             "an answer counts as one token; ids are not checked."},
     {.name = "model-name",
      .type = OPT_STRING,
      AT(model),

@@ -55,10 +55,9 @@ static int pull_model(const char *command, const char *given)
 static int not_there(const char *command, const char *given)
 {
     fprintf(stderr,
-            "ingot %s: there is no file or folder %s, and no such model in the cache (%s); "
-            "'ingot pull %s' downloads it\n",
+            "ingot %s: there is no file or folder %s, and %s; 'ingot pull %s' downloads it\n",
             command, given, status_text(), given);
-    return EXIT_FAILED;
+    return EXIT_USAGE;
 }
 
 int model_find(struct model_place *out, const char *command, const char *given, bool pull)

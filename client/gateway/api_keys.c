@@ -11,6 +11,7 @@
 
 #include "client/keys/key_file.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "common/sha256.h"
 
 struct option_key {
@@ -127,6 +128,17 @@ bool api_keys_required(const struct api_keys *k)
 bool api_keys_have_tenants(const struct api_keys *k)
 {
     return k->n_options > 1 || k->path;
+}
+
+enum status api_keys_own_tenant(const struct api_keys *k, uint8_t out[CALLER_TENANT])
+{
+    if (k->secret->n == 0)
+        random_bytes(out, CALLER_TENANT);
+    else if (k->n_options == 1)
+        memcpy(out, k->option[0].tenant, CALLER_TENANT);
+    else
+        return tenant_of(k, "gateway", "", out);
+    return ST_OK;
 }
 
 /* ---- requests ---- */

@@ -40,6 +40,9 @@ void api_keys_destroy(struct api_keys *k); /* NULL is fine */
 bool api_keys_required(const struct api_keys *k);
 /* Does a tenant other than the gateway's own exist? */
 bool api_keys_have_tenants(const struct api_keys *k);
+/* The gateway's own tenant: made of the secret, so that it is the same in every gateway of the service without keys, or
+ * with the same only key; without a secret random.  ST_IO. */
+MUST_CHECK enum status api_keys_own_tenant(const struct api_keys *k, uint8_t out[CALLER_TENANT]);
 /* Reads the file again if it has changed. */
 void api_keys_poll(struct api_keys *k);
 

@@ -66,9 +66,8 @@ static const struct option_row rows[] = {
     {.name = "host",
      ROW(host, OPT_LIST),
      .arg = "NAME|*",
-     .help = "A name of this gateway in the Host header, besides localhost and the bound address: "
-             "others are "
-             "refused against DNS rebinding."},
+     .help = "Without keys: a name of this gateway in the Host header, besides localhost and the "
+             "bound address; others are refused, against DNS rebinding."},
     {.name = "tls-cert",
      ROW(tls_cert, OPT_STRING),
      .arg = "FILE",
@@ -270,6 +269,18 @@ static struct http_names addresses(const struct gateway_options *o)
     return o->http.n ? names_of(&o->http) : (struct http_names){by_default, 1};
 }
 
+static bool needs_key(const struct gateway_options *o)
+{
+    return o->api_key.n > 0 || o->api_keys;
+}
+
+/* With keys any: a stranger's page that comes by DNS rebinding has none. */
+static struct http_names host_names(const struct gateway_options *o)
+{
+    static const char *const any[] = {"*"};
+    return needs_key(o) ? (struct http_names){any, 1} : names_of(&o->host);
+}
+
 struct http_options gateway_http_options(const struct gateway_options *o)
 {
     struct http_options h = http_options_default();
@@ -277,7 +288,7 @@ struct http_options gateway_http_options(const struct gateway_options *o)
     h.tls_cert = o->tls_cert;
     h.tls_key = o->tls_key;
     h.origins = names_of(&o->cors);
-    h.hosts = names_of(&o->host);
+    h.hosts = host_names(o);
     h.limits.max_headers = (size_t)o->max_headers;
     h.limits.max_head = (size_t)o->max_head;
     h.limits.max_body = (size_t)o->max_body;
@@ -298,7 +309,7 @@ enum status gateway_check_exposure(const struct gateway_options *o)
     if (!o->key != !o->server_key)
         FAIL(ST_RANGE, "--key and --server-key belong together");
     const struct http_names a = addresses(o);
-    for (size_t i = 0; i < a.n && o->api_key.n == 0 && !o->api_keys && !o->allow_remote; i++)
+    for (size_t i = 0; i < a.n && !needs_key(o) && !o->allow_remote; i++)
         if (!http_host_is_loopback(a.name[i]))
             FAIL(ST_RANGE,
                  "--http %s: other hosts could use this gateway; give --api-key or --api-keys, or "

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"
@@ -151,16 +152,23 @@ static bool check_head(struct http_conn *c)
     struct http_server *s = c->server;
     const struct http_request *q = &c->parser.request;
     const char *origin = http_request_header(q, "origin");
+    const char *coding = http_request_header(q, "content-encoding");
     if (c->too_many) {
         refuse(c, 503, "too many connections");
         return false;
     }
     if (!http_host_is_allowed(q->host, &s->options.hosts, &c->local, c->bound_to_all)) {
-        refuse(c, 403, "this server does not know itself by the name in the Host header");
+        refuse(
+            c, 403,
+            "the Host header has a name that is not this server's (ingot-gateway --host adds one)");
         return false;
     }
     if (origin && !http_origin_is_allowed(origin, &s->options.origins, q->host)) {
         refuse(c, 403, "pages of this origin may not use this server");
+        return false;
+    }
+    if (coding && strcasecmp(coding, "identity") != 0) {
+        refuse(c, 415, "Content-Encoding: compressed bodies are not supported");
         return false;
     }
     return true;

@@ -109,6 +109,7 @@ static enum status start(struct program *p)
                                          .ended = on_ended,
                                          .drained = on_drained};
     static const char *const usual[] = {"tcp://127.0.0.1:5555"};
+    uint8_t tenant[CALLER_TENANT];
     size_t n_endpoints = p->options.connect.n ? p->options.connect.n : 1;
     const char *const *endpoints = p->options.connect.n ? p->options.connect.item : usual;
     if (p->options.die_with_parent)
@@ -146,9 +147,11 @@ static enum status start(struct program *p)
                  http_server_address(p->server, i));
     if (p->options.notify_fd >= 0)
         dprintf((int)p->options.notify_fd, "listening %s\n", http_server_address(p->server, 0));
+    TRY(api_keys_own_tenant(p->gateway.keys, tenant));
     const struct upstream_config upstream = {.endpoints = endpoints,
                                              .n_endpoints = n_endpoints,
                                              .secret = &p->tenants_secret,
+                                             .tenant = tenant,
                                              .key = p->options.key,
                                              .server_key = p->options.server_key,
                                              .resume_grace_ms = p->gateway.resume_grace_ms,

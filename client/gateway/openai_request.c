@@ -45,6 +45,11 @@ static enum status read_n(struct openai_request *q, struct json_cursor *c)
     return request_read_u32(c, 1, 16, &q->of.ask.n);
 }
 
+static enum status read_best_of(struct openai_request *q, struct json_cursor *c)
+{
+    return request_read_u32(c, 1, 16, &q->best_of);
+}
+
 static enum status read_max_completion_tokens(struct openai_request *q, struct json_cursor *c)
 {
     return request_read_u32(c, 1, INT32_MAX, &q->max_completion_tokens);
@@ -204,7 +209,7 @@ static enum status read_suffix(struct openai_request *q, struct json_cursor *c)
 {
     (void)q;
     if (json_peek(c) != JSON_STRING || json_read_raw(c).n != 2) /* "" */
-        return json_fail(c, ST_UNSUPPORTED, "is not supported: the model is asked to go on only");
+        return json_fail(c, ST_UNSUPPORTED, "is not supported: no text is filled into another one");
     return ST_OK;
 }
 
@@ -272,6 +277,7 @@ static const struct field fields[] = {
     READ("modalities", OPENAI_CHAT, read_modalities),
     READ("store", OPENAI_CHAT, read_only_false),
     READ("suffix", OPENAI_COMPLETION, read_suffix),
+    READ("best_of", OPENAI_COMPLETION, read_best_of),
     /* without effect */
     IGNORED("user"),
     IGNORED("safety_identifier"),
@@ -324,13 +330,15 @@ static enum status read_member(void *request, struct json_span key, struct json_
 static enum status check(struct openai_request *q, struct openai_refusal *refusal)
 {
     if (q->form == OPENAI_CHAT && !q->of.ask.n_turns)
-        REFUSE("messages", "there is none");
+        REFUSE("messages", "at least one message is required");
     if (q->form == OPENAI_COMPLETION && !q->of.n_prompts)
-        REFUSE("prompt", "there is none");
+        REFUSE("prompt", "a prompt is required");
     if (q->has_stream_options && !q->of.stream)
         REFUSE("stream_options", "only a streamed answer has them");
     if (q->of.n_prompts * q->of.ask.n > ANSWER_MAX_CHOICES)
         REFUSE("n", "at most %d choices are made for one request", ANSWER_MAX_CHOICES);
+    if (q->best_of && q->best_of != q->of.ask.n)
+        REFUSE("best_of", "must be equal to n: choices are not ranked");
     if (q->has_top_logprobs && !q->logprobs)
         REFUSE("top_logprobs", "needs \"logprobs\": true");
     if (q->of.no_answer && !q->echo)

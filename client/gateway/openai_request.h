@@ -19,6 +19,7 @@ struct openai_request {
     bool hide_reasoning; /* it is told from content, and not shown */
     /* its own */
     uint32_t max_completion_tokens;
+    uint32_t best_of; /* 0: absent */
     bool has_tool_choice, no_tools, has_stream_options, has_top_logprobs;
     struct request_variables variables;
 };

@@ -163,6 +163,26 @@ static enum status read_logit_bias(struct answer_request *q, struct json_cursor 
     return st;
 }
 
+/* -1, as vLLM and llama.cpp have it, is 0: all tokens. */
+static enum status read_top_k(struct answer_request *q, struct json_cursor *c)
+{
+    int64_t k;
+    TRY(json_read_i64(c, -1, INT32_MAX, &k));
+    q->ask.top_k = k < 0 ? 0 : (uint32_t)k;
+    return ST_OK;
+}
+
+static enum status read_top_p(struct answer_request *q, struct json_cursor *c)
+{
+    struct json_cursor here = *c;
+    double p;
+    TRY(json_read_double(c, 0, 1, &p));
+    if (p < (double)FLT_MIN)
+        return json_fail(&here, ST_RANGE, "it must be above 0 and at most 1");
+    q->ask.top_p = (float)p;
+    return ST_OK;
+}
+
 /* ---- the table ---- */
 
 enum field_kind { FIELD_READER, FIELD_BOOL, FIELD_U32, FIELD_I32, FIELD_F32 };
@@ -184,11 +204,11 @@ static const struct field fields[] = {
     {"logit_bias", FIELD_READER, read_logit_bias, 0, 0, 0},
     {"max_tokens", FIELD_U32, NULL, ASK(max_tokens), 1, INT32_MAX},
     {"min_tokens", FIELD_U32, NULL, ASK(min_tokens), 0, INT32_MAX},
-    {"top_k", FIELD_U32, NULL, ASK(top_k), 0, INT32_MAX},
+    {"top_k", FIELD_READER, read_top_k, 0, 0, 0},
     {"deadline_ms", FIELD_U32, NULL, ASK(deadline_ms), 0, UINT32_MAX},
     {"priority", FIELD_I32, NULL, ASK(priority), -100, 100},
     {"temperature", FIELD_F32, NULL, ASK(temperature), 0, 100},
-    {"top_p", FIELD_F32, NULL, ASK(top_p), FLT_MIN, 1},
+    {"top_p", FIELD_READER, read_top_p, 0, 0, 0},
     {"min_p", FIELD_F32, NULL, ASK(min_p), 0, 1},
     {"presence_penalty", FIELD_F32, NULL, ASK(presence_penalty), -2, 2},
     {"frequency_penalty", FIELD_F32, NULL, ASK(frequency_penalty), -2, 2},

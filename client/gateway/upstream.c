@@ -262,7 +262,7 @@ enum status upstream_create(struct upstream **out, struct event_base *base,
     u->cfg = *cfg;
     u->nonce = random_u64();
     u->done[0] = u->done[1] = -1;
-    random_bytes(u->tenant, sizeof u->tenant);
+    memcpy(u->tenant, cfg->tenant, sizeof u->tenant);
     random_bytes(u->token, sizeof u->token);
     enum status st = begin(u);
     if (st != ST_OK) {

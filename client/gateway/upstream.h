@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/gateway/api_keys.h"
 #include "client/gateway/request_log.h"
 #include "client/lib/ingot.h"
 #include "common/secret.h"
@@ -34,6 +35,7 @@ struct upstream_config {
     const char *const *endpoints; /* coordinators of one service, tried in order; borrowed */
     size_t n_endpoints;
     const struct secret *secret;  /* of the service; borrowed */
+    const uint8_t *tenant;        /* [CALLER_TENANT], the gateway's own; copied */
     const char *key, *server_key; /* of ingot_options; borrowed */
     uint32_t resume_grace_ms;
     bool needs_tenants; /* do not use a coordinator that refuses requests which name a tenant */

@@ -9,12 +9,12 @@
 #include "client/gateway/call_table.h"
 #include "client/gateway/upstream.h"
 
-enum { TENANT_BYTES = 16, TOKEN_BYTES = 32 };
+enum { TOKEN_BYTES = 32 };
 
 struct upstream {
     struct event_base *base;
     struct upstream_config cfg;
-    unsigned char tenant[TENANT_BYTES], token[TOKEN_BYTES];
+    unsigned char tenant[CALLER_TENANT], token[TOKEN_BYTES];
     /* connecting */
     pthread_t thread;
     bool connecting, said_missing;

@@ -116,9 +116,8 @@ static enum status from_config(struct jrun *r, struct chat_template **out, const
     TRY(member(r, &config, "chat_template", &v));
     enum status st = pick(r, &v, name, &source);
     if (st == ST_OK && !source)
-        FAIL(ST_NOT_FOUND, "%s/%s has no chat template '%s' (it has: %.*s)", dir, file, name,
-             r->out.len ? (int)(r->out.len < 200 ? r->out.len : 200) : 4,
-             r->out.len ? r->out.data : "none");
+        FAIL(ST_NOT_FOUND, "%s/%s has %s%.*s", dir, file, r->out.len ? "only: " : "none",
+             (int)(r->out.len < 200 ? r->out.len : 200), r->out.len ? r->out.data : "");
     if (st == ST_OK)
         st = chat_template_create(out, source->p, source->n);
     if (st != ST_OK)
@@ -158,7 +157,7 @@ enum status chat_template_from_model(struct chat_template **out, const char *mod
     if (st == ST_NOT_FOUND)
         st = try_config(out, model_dir, "tokenizer_config.json", name);
     if (st == ST_NOT_FOUND)
-        FAIL(st, "no chat template '%s' in %s: %s", name, model_dir, status_text());
+        FAIL(st, "no chat template '%s': %s", name, status_text());
     return st;
 }
 

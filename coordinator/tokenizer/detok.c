@@ -312,6 +312,14 @@ static bool is_silent(const struct detok *d, int32_t id)
     return true;
 }
 
+void detok_follow(struct detok *d, const int32_t *prompt, size_t n)
+{
+    for (size_t i = 0; i < n && !d->started; i++)
+        d->started = !is_silent(d, prompt[i]);
+    if (d->started)
+        d->strip_left = 0;
+}
+
 /* Drops from p[0, n) the leading characters that are stripped at the beginning of the text. */
 static size_t stripped(const struct detok *d, const char *p, size_t n)
 {

@@ -26,7 +26,7 @@ struct detok {
     const int32_t
         *keep; /* [n_keep] special tokens that are text all the same; set after detok_init */
     size_t n_keep;
-    bool started;        /* a token has been taken */
+    bool started;        /* a token has been taken, or follows a prompt with text */
     bool run_bad;        /* the run of byte tokens is not UTF-8: each byte becomes U+FFFD */
     uint8_t n_tail;      /* bytes in tail */
     uint8_t strip_left;  /* leading characters that may still be dropped */
@@ -39,6 +39,10 @@ struct detok {
 
 /* flags: TOK_SKIP_SPECIAL. */
 void detok_init(struct detok *d, const struct tokenizer *tok, unsigned flags);
+/* After detok_init: the ids that will be pushed follow prompt[n].  If one of these gives text, then the stream is not the
+ * beginning of a text, and blanks that the decoder drops at a beginning are kept: prompt and answer put together are the
+ * text of all ids. */
+void detok_follow(struct detok *d, const int32_t *prompt, size_t n);
 /* Appends what has become certain (perhaps nothing).  An id that no token has gives no text: models
  * pad their vocabularies.  ST_RANGE: id is negative. */
 MUST_CHECK enum status detok_push(struct detok *d, int32_t id, struct text_buf *out);

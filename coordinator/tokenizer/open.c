@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "common/formats/gguf_file.h"
+#include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/model_path.h"
 #include "coordinator/tokenizer/impl.h"
@@ -149,7 +150,10 @@ static enum status open_directory(struct tokenizer **out, const char *dir)
         return open_tekken(out, path);
     if (has_file(path, sizeof path, dir, "tiktoken.model"))
         return open_tiktoken(out, path, config);
+    bool of_hf = has_file(path, sizeof path, dir, "config.json");
     TRY(find_gguf(dir, path, sizeof path));
+    if (of_hf)
+        log_line(LOG_WARN, "%s has no tokenizer.json: the tokenizer of %s is used", dir, path);
     return open_gguf(out, path);
 }
 

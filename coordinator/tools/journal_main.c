@@ -49,13 +49,16 @@ static const struct option_set options = {
         "line of JSON per sample: prompt, parameters, stop strings, tokens, and with what they "
         "were "
         "computed; with --model also the text.  Requests come in the order of their ends, the "
-        "samples of a request in their order.",
+        "samples of a request in their order.\n"
+        "`ingot replay recompute` runs the requests again on the model and compares every token; "
+        "it has a --help of its own.",
     .epilog =
         "Examples:\n"
         "  ingot serve demo-model --journal journal    (writes the files)\n"
         "  ingot replay verify journal\n"
         "  ingot replay list journal/ingot-00000001.journal\n"
         "  ingot replay show journal/ingot-00000001.journal 3 --model demo-model\n"
+        "  ingot replay recompute journal demo-model\n"
         "Exit codes: 0 done; 1 a file is damaged or the replay differs; 2 usage; 3 no such "
         "request; 4 a file\nhas no end: still written, the process was killed, or records were "
         "removed from its end.",

@@ -205,6 +205,7 @@ static enum status answer_text(const struct journal_show *s, const struct text_r
     detok_init(&d.detok, s->model.tok, t->skip_special ? TOK_SKIP_SPECIAL : 0);
     d.detok.keep = s->model.mark;
     d.detok.n_keep = t->keep_marks ? s->model.n_marks : 0;
+    detok_follow(&d.detok, q->r.tokens, q->r.n_prompt);
     d.stop = (struct stop_stream){.set = set, .include = t->include_stop};
     enum status st = decode_tokens(&d, q, out);
     text_buf_free(&d.piece);

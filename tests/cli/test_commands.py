@@ -29,6 +29,7 @@ def help_of_all_commands():
         assert text.lower().startswith("usage"), (c, text[:80])
         assert "xit codes" in text, c
         assert ok("help", c) == text, c
+    assert "ingot replay recompute journal" in ok("replay", "--help")
     assert ok("help", "--help") == ok("help", "help") == table
     assert ok("version").startswith("ingot ")
     assert ok("--version") == ok("version")

@@ -138,9 +138,11 @@ def runs_of_one_tenant_share_the_prefix_cache():
 @tap.case
 def refusals():
     with Cluster(DEMO) as c:
+        p = ingot("generate", "--connect", c.endpoint, "--prompt", "a", "--priority", "101")
+        assert p.returncode == 2 and "between -100 and 100" in p.stderr, p
         for args, word in [(["--top-p", "7"], "top_p"), (["--temperature", "-2"], "temperature"),
                            (["--n", "17"], "n"), (["--max-tokens", "100000"], "context"),
-                           (["--model", "other"], "model"), (["--priority", "1000"], "priority"),
+                           (["--model", "other"], "model"),
                            (["--logit-bias", "2047000=1"], "logit_bias")]:
             p = ingot("generate", "--connect", c.endpoint, "--prompt", "a", "--json", *args)
             assert p.returncode == 4, (args, p)

@@ -169,6 +169,7 @@ def refusals():
         embed_model.refused(client, "embed.dimensions", "have 32", text=text, embed={"dimensions": 33})
         embed_model.refused(client, "embed.dimensions", "was not made for that", text=text, embed={"dimensions": 9})
         embed_model.refused(client, "text", "at most 250", text=b"word " * 60, embed={})
+        embed_model.refused(client, "tokens.id", "this model takes at most", tokens={"id": [5] * 5000}, embed={})
     with Parts(DEMO) as c:
         embed_model.refused(c.clients[0], "embed", "no modules.json", text=b"a", embed={})
         assert not c.clients[0].call("Models")[1].model[0].HasField("embedding")

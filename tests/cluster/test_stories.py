@@ -35,6 +35,8 @@ def compare(path, cases, **how):
             t = client.generate(text=case["prompt"].encode(), max_tokens=len(case["ids"]),
                                 sampling={"temperature": 0})
             assert t.ids[0] == case["ids"] and t.accepted.prompt_tokens == len(case["prompt_ids"])
+            for text in (a.text[0], t.text[0]):  # with the blank between prompt and answer
+                assert text.decode() == case["new_text"], (text, case["new_text"])
             want = case.get("logprobs") or []
             worst = max((abs(x - y) for x, y in zip(a.logprobs[0], want)), default=0)
             assert worst < 1e-4, worst

@@ -187,7 +187,7 @@ def fields():
                cache_control={"type": "ephemeral"}, tool_choice=None)["content"] == plain["content"]
     assert text_of(ask(top_k=1, temperature=1)) == text_of(ask(temperature=0))
     assert ask(seed=1, top_p=0.9, min_p=0.05, max_tokens=3, ignore_eos=True)["usage"]["output_tokens"] == 3
-    for field, value in {"temperature": -1, "top_p": 0, "top_k": -1, "max_tokens": 0, "stop": ["x"], "n": 2,
+    for field, value in {"temperature": -1, "top_p": 0, "top_k": -2, "max_tokens": 0, "stop": ["x"], "n": 2,
                          "unheard_of": 1, "container": "c", "stream": "yes", "messages": [], "system": 5}.items():
         bad(field, **{field: value})
     bad("output_config.format", output_config={"format": {"type": "json_schema"}})

@@ -150,7 +150,7 @@ def bad_requests():
     refused(EMBED, "no prompt", model="model", input="a", prompt_name="none", param="prompt_name")
     refused(EMBED, "the vocabulary ends", model="model", input=[1, 100000], param="input")
     refused(EMBED, "not served", 404, model="other", input="a")
-    refused(EMBED, "context", model="model", input="word " * 1000, param="input")
+    refused(EMBED, "takes at most 1023", model="model", input="word " * 1000, param="input")
     refused("/api/embed", "truncate", model="model", input="a", truncate=True)
     refused("/api/embed", "string", model="model", input=[[1]])
     refused("/api/embeddings", "string", model="model", prompt=["a"])

@@ -44,6 +44,17 @@ def keys():
 
 
 @tap.case
+def names_of_the_server():
+    """Users of another host write its name in the URL.  Without keys a name may be a stranger's page (DNS rebinding)."""
+    for args, path, status in ([["--api-key", "k"], "/health", 200], [["--api-key", "k"], "/nothing", 401],
+                               [[], "/health", 403], [["--host", "head.example"], "/health", 200]):
+        with Gateway(*args) as g, g.connect() as c:
+            c.send(f"GET {path} HTTP/1.1\r\nHost: head.example:8080\r\n\r\n")
+            a = c.answer()
+            assert a.status == status and (status != 403 or b"--host" in a.body), (args, path, a)
+
+
+@tap.case
 def who_may_reach_it():
     p = run("--http", "0.0.0.0:0")
     assert p.returncode == 2 and "--api-key" in p.stderr and "--allow-remote" in p.stderr, p

@@ -66,6 +66,15 @@ def origins():
 
 
 @tap.case
+def compressed_bodies():
+    with Server() as s:
+        for coding, status in (("identity", 200), ("Identity", 200), ("gzip", 415), ("br, gzip", 415)):
+            with s.connect() as c:
+                c.send(f"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: {coding}\r\nContent-Length: 2\r\n\r\n{{}}")
+                assert c.answer().status == status, coding
+
+
+@tap.case
 def preflight():
     with Server() as s, s.connect() as c:
         a = c.get("/v1/chat", "Origin: http://localhost:3000", "Access-Control-Request-Method: POST",

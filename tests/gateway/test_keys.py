@@ -85,6 +85,7 @@ def the_command():
     api_key("remove", path, key_id)
     assert len(api_key("list", path).splitlines()) == 2
     assert key_id in api_key("remove", path, key_id, rc=1)
+    assert "--for: not 1 to 64" in api_key("add", path, "--for", "a b", rc=2)
     for bad in (["add", path], ["add", path, "--for", "a b"], ["add", path, "x", "--for", "a"], ["remove", path],
                 ["frob", path], ["add", path, "--for", "a", "--priority", "101"], ["list"]):
         api_key(*bad, rc=2)
@@ -385,6 +386,20 @@ def the_grace_ends():
             assert c.head().status == 200
             c.close()
             tap.wait_for(lambda: stats().requests_cancelled == before + 1, "it is cancelled after the grace")
+
+
+@tap.case
+def another_gateway_without_keys():
+    """The same POST gets the same answer, though no seed was given: also when the first gateway has ended."""
+    for args, other, same in (([], [], True), (["--api-key", "one"], ["--api-key", "one"], True),
+                              (["--api-key", "one"], ["--api-key", "two"], False), ([], ["--api-key", "one"], False)):
+        key, texts = f"Idempotency-Key: {args}{other}", []
+        for options in (args, other):
+            with serve(*options) as g:
+                g.wait_ready()
+                texts.append(post(g, [key, f"Authorization: Bearer {options[-1] if options else 'none'}"], temperature=1,
+                                  max_tokens=40, ignore_eos=True).json["choices"][0]["text"])
+        assert (texts[0] == texts[1]) == same, (args, other, texts)
 
 
 def own_address():

@@ -96,6 +96,8 @@ def several_samples():
     assert len(set(texts)) > 1
     chunks = stream(CHAT, messages=STORY, n=3, max_tokens=8, seed=5)
     assert [joined(chunks, i)[0] for i in range(3)] == texts
+    assert complete(n=2, best_of=2, max_tokens=2, seed=5)["choices"] == complete(n=2, max_tokens=2, seed=5)["choices"]
+    refused(COMPLETIONS, "best_of", prompt="a", n=2, best_of=1)
     order = [c["choices"][0]["index"] for c in chunks]
     assert sorted(set(order), key=order.index) == [0, 1, 2]
 
@@ -155,15 +157,18 @@ def sampling_fields():
     a = chat(temperature=0, max_tokens=4, logit_bias={str(token): 100}, ignore_eos=True)
     assert a["choices"][0]["message"]["content"] == "!!!!", a
     assert chat(temperature=1, top_k=1, seed=1, max_tokens=8)["choices"] == chat(temperature=0, max_tokens=8)["choices"]
+    every = chat(temperature=1, seed=1, max_tokens=8)["choices"]
+    assert all(chat(temperature=1, seed=1, max_tokens=8, top_k=k)["choices"] == every for k in (0, -1))
     assert chat(max_tokens=9, max_completion_tokens=4, ignore_eos=True)["usage"]["completion_tokens"] == 4
     hello = [{"role": "user", "content": "Hello"}]
     assert chat(messages=hello, temperature=0, min_tokens=60, max_tokens=60)["usage"]["completion_tokens"] == 60
     c = chat(temperature=0, max_tokens=4, stop_token_ids=[token], logit_bias={str(token): 100})["choices"][0]
     assert c["finish_reason"] == "stop", c
     for field, value in {"temperature": 101, "top_p": 0, "presence_penalty": 2.5, "frequency_penalty": -3, "min_p": 2,
-                         "repetition_penalty": 0, "n": 0, "max_tokens": 0, "top_k": -1, "priority": 101,
+                         "repetition_penalty": 0, "n": 0, "max_tokens": 0, "top_k": -2, "priority": 101,
                          "max_completion_tokens": "1", "stream": 1, "logit_bias": []}.items():
         refused(CHAT, field, messages=STORY, **{field: value})
+    assert "above 0 and at most 1" in refused(CHAT, "top_p", messages=STORY, top_p=0)["message"]
     assert refused(CHAT, 'logit_bias.x', messages=STORY, logit_bias={"x": 1})
     refused(CHAT, "logit_bias.5", messages=STORY, logit_bias={"5": 101})
     refused(CHAT, "logit_bias", messages=STORY, logit_bias={"99999999": 1})

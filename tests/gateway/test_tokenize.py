@@ -1,11 +1,13 @@
 """/tokenize, /detokenize and /apply-template before a coordinator, in the shapes of vLLM and llama.cpp; HEAD and OPTIONS."""
 import contextlib
+import json
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
 import tap  # noqa: E402
+import temp_dir  # noqa: E402
 from api import Api  # noqa: E402
 from cluster import DEMO, Parts  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
@@ -147,6 +149,26 @@ def head_and_options():
             assert "POST" in a.headers["access-control-allow-methods"]
             assert a.headers["access-control-allow-headers"] == "authorization, x-api-key"
             assert c.get(path).status == 405 and c.get(path, method="HEAD").status == 405
+
+
+@tap.case
+def a_model_without_a_template():
+    """What it lacks is told, and not where its files are; nor is a decoder asked for scores told of embeddings."""
+    with temp_dir.folder() as folder:
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            (pathlib.Path(folder) / name).symlink_to(DEMO / name)
+        config = json.loads((DEMO / "tokenizer_config.json").read_text())
+        del config["chat_template"]
+        (pathlib.Path(folder) / "tokenizer_config.json").write_text(json.dumps(config))
+        with Parts(folder, tp=1) as p, Gateway("--connect", p.endpoint) as g:
+            g.wait_ready()
+            bare = Api(g)
+            for path, body in (("/v1/chat/completions", {"messages": STORY}), ("/apply-template", {"messages": STORY}),
+                               ("/v1/rerank", {"query": "a", "documents": ["b"]})):
+                status, a = bare.post(path, **body)
+                said = json.dumps(a)
+                assert status == 400 and folder not in said, (path, said)
+                assert ("no reranker" if "rerank" in path else "no chat template") in said, (path, said)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ def a_model_is_pulled_when_asked():
         hub.add("org/demo", MODEL)
         for command in ("run", "inspect"):
             p = c.ingot(command, "org/demo", *(ASK if command == "run" else ()))
-            assert p.returncode == 1 and "'ingot pull org/demo' downloads it" in p.err, p.err
+            assert p.returncode == 2 and "'ingot pull org/demo' downloads it" in p.err, p.err
         p = c.ingot("serve", "org/demo")
-        assert p.returncode == 1 and "'ingot pull org/demo' downloads it" in p.err, p.err
+        assert p.returncode == 2 and "'ingot pull org/demo' downloads it" in p.err, p.err
         p = c.ingot("quantize", "org/demo", c.home / "o.gguf", "--type", "q8_0")
-        assert p.returncode == 1 and "'ingot pull org/demo' downloads it" in p.err, p.err
+        assert p.returncode == 2 and "'ingot pull org/demo' downloads it" in p.err, p.err
         assert not hub.requests
         p = c.ingot("run", "org/none", "--pull", *ASK)
         assert p.returncode == 4 and "org/none" in p.err, (p.returncode, p.err)
@@ -55,7 +55,7 @@ def a_model_is_pulled_when_asked():
         p = c.ingot("inspect", "org/small:Q8_0", "--json")
         assert p.returncode == 0 and json.loads(p.out), p.err
         p = c.ingot("inspect", "org/small:F16")
-        assert p.returncode == 1 and "'ingot pull org/small:F16'" in p.err, p.err
+        assert p.returncode == 2 and "'ingot pull org/small:F16'" in p.err, p.err
 
 
 @tap.case
@@ -94,7 +94,7 @@ def the_cache_is_listed_and_cleaned():
         assert "4.6 MB" in lines[0] and "1.0 MB incomplete" in lines[1] and str(c.repo("org/part")) in lines[1], lines
         assert c.ingot("models", "list", "--names").out == "org/demo\norg/part\n"
         p = c.ingot("run", "org/part", *ASK)
-        assert p.returncode == 1 and "'ingot pull org/part'" in p.err, p.err
+        assert p.returncode == 2 and "'ingot pull org/part'" in p.err, p.err
         for args, code, said in [(["org/demo:Q8_0"], 2, "with all its files"), (["../x"], 2, "is not the name"),
                                  (["org/none"], 1, "is not in the cache"), ([], 2, "argument is missing")]:
             p = c.ingot("models", "remove", *args)

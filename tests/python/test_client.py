@@ -2,8 +2,10 @@
 installs it with all that it needs."""
 import asyncio
 import contextlib
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -109,6 +111,34 @@ def conversations():
         assert "What is Ingot?" in c.apply_template(told)
         tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
         assert c.chat(told, tools=tools, variables={"a": 1}, max_tokens=2).result().prompt_tokens > 0
+
+
+@tap.case
+def forms_of_an_answer():
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}, "required": ["name"],
+              "additionalProperties": False}
+    with client() as c:
+        for given in (schema, json.dumps(schema)):
+            assert set(json.loads(c.chat("A pet", json_schema=given).result().text)) == {"name"}
+        assert re.fullmatch("[ab]{3}", c.generate(FOX, regex="[ab]{3}").result().text)
+        assert c.generate(FOX, choices=["caf\u00e9", "tea"]).result().text in ("caf\u00e9", "tea")
+        assert c.generate(FOX, grammar='root ::= "x" [0-9]').result().text[0] == "x"
+        assert c.generate(FOX, json_object=True, max_tokens=20).result().text[0] == "{"
+        tools = [{"type": "function", "function": {"name": n, "parameters": {"type": "object", "additionalProperties": False}}}
+                 for n in "fg"]
+        for choice, names in (("required", "fg"), ("g", "g")):
+            said = c.chat("A pet", tools=tools, tool_choice=choice, one_call=True).result().text
+            assert any(f'"name": "{n}"' in said for n in names), said
+        with raises(ingot.Rejected):
+            c.chat("A pet", tools=tools, tool_choice="h").result()
+        for bad, word in (({"regex": "a", "choices": ["a"]}, "one form"), ({"json_object": False}, "only True"),
+                          ({"max_tokens": -1}, "max_tokens"), ({"temperature": "x"}, "temperature")):
+            try:
+                c.generate(FOX, **bad)
+            except (TypeError, ValueError) as e:
+                assert word in str(e), (bad, e)
+            else:
+                raise AssertionError(bad)
 
 
 @tap.case

@@ -161,6 +161,43 @@ Test(detok, strips_both_ends_of_the_whole)
     tokenizer_destroy(t);
 }
 
+static void expect_behind(const struct tokenizer *t, const int32_t *prompt, size_t n, int32_t id,
+                          const char *want)
+{
+    struct text_buf out = {0}, bytes = {0};
+    struct detok d;
+    detok_init(&d, t, TOK_SKIP_SPECIAL);
+    detok_follow(&d, prompt, n);
+    cr_assert_eq(detok_bytes(&d, id, &bytes), ST_OK);
+    cr_assert_eq(detok_push(&d, id, &out), ST_OK);
+    cr_assert_eq(detok_flush(&d, &out), ST_OK);
+    cr_expect(out.len == strlen(want) && memcmp(out.data, want, out.len) == 0,
+              "\"%.*s\" is not \"%s\"", (int)out.len, out.data, want);
+    cr_expect(bytes.len == out.len && memcmp(bytes.data, out.data, out.len) == 0);
+    text_buf_free(&out);
+    text_buf_free(&bytes);
+}
+
+Test(detok, behind_a_text_the_leading_blank_stays)
+{
+    static const char *const decoder[] = {
+        "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+        "\"\xE2\x96\x81\"},\"content\":\" \"},{\"type\":\"Fuse\"},{\"type\":\"Strip\","
+        "\"content\":\" \",\"start\":1,\"stop\":0}]}",
+        "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(decoder); i++) {
+        struct tokenizer *t =
+            from_decoder(decoder[i], "{\"?\":0,\"\xE2\x96\x81the\":1,\"\xE2\x96\x81"
+                                     "dog\":2}");
+        expect_behind(t, (int32_t[]){1}, 1, 2, " dog");
+        expect_behind(t, (int32_t[]){99, 1}, 2, 2, " dog");
+        expect_behind(t, (int32_t[]){99}, 1, 2, "dog"); /* an id that no token has gives no text */
+        expect_behind(t, NULL, 0, 2, "dog");
+        tokenizer_destroy(t);
+    }
+}
+
 Test(detok, byte_level_replaces_maximal_parts)
 {
     /* F0 9F | 41, E2 82 at the end, 80 alone: one U+FFFD for each part that breaks off. */

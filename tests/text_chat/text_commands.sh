@@ -20,7 +20,7 @@ check() {
     echo "FAIL $name: exit code $got, not $code: $(head -c 300 "$work/err")"
   elif [ "$out" != - ] && ! printf '%s' "$out" | cmp -s - "$work/out"; then
     echo "FAIL $name: output is: $(head -c 300 "$work/out")"
-  elif [ -n "$err" ] && ! grep -qF -- "$err" "$work/err" || [ -z "$err" ] && [ -s "$work/err" ]; then
+  elif { [ -n "$err" ] && ! grep -qF -- "$err" "$work/err"; } || { [ -z "$err" ] && [ -s "$work/err" ]; }; then
     echo "FAIL $name: errors are: $(head -c 300 "$work/err")"
   else
     passed=$((passed + 1))
@@ -83,6 +83,9 @@ model=${INGOT_DATA:-$2/../shared/data}/models/stories260K
 if [ -r "$model/tokenizer.json" ]; then
   check "tokenize" 0 $'1 403 407 261 378\n' "" "$text" tokenize "$model" --text "Once upon a time"
   check "tokenize a GGUF" 0 $'1 403 407 261 378\n' "" "$text" tokenize "$model/model.gguf" --text "Once upon a time"
+  mkdir "$work/mixed" && cp "$model/config.json" "$model/model.gguf" "$work/mixed"
+  check "the tokenizer of a GGUF beside config.json" 0 $'1 403\n' "no tokenizer.json: the tokenizer of $work/mixed/model.gguf" \
+    "$text" tokenize "$work/mixed" --text "Once"
   check "no special" 0 $'403 407\n' "" "$text" tokenize --tokenizer "$model/tokenizer.json" --text "Once upon" \
     --no-special
   check "json" 0 $'{"ids": [1, 403, 407], "count": 3}\n' "" "$text" tokenize "$model" --text "Once upon" --json
