@@ -15,7 +15,7 @@ enum { LINE = 64 }; /* bytes that a prefetch brings */
 
 struct ahead {
     const char *at, *end; /* of the current page */
-    int lines; /* of a step */
+    int lines;            /* of a step */
     int stride; /* bytes between them; below 64 some lines come twice, which costs little */
     const char *rest, *bytes_end; /* contiguous bytes behind that page */
     /* The keys that follow: [key, stop), `bytes` of each row. */
