@@ -92,9 +92,9 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
     int bytes = from < to ? (to - from) * (int)h.bytes : 0;
     if (h.bytes == h.row_bytes)
         bytes = bytes / 8 * (a->page_ahead * 8 / READ_AHEAD_PAGE);
-    h.lines = (bytes / LINE + n_steps - 1) / n_steps;
-    h.lines += h.lines == 0;
-    h.stride = (bytes + h.lines * n_steps - 1) / (h.lines * n_steps); /* at most LINE */
+    h.lines = (bytes + LINE * n_steps - 1) / (LINE * n_steps);
+    int n = n_steps * (h.lines ? h.lines : 1);
+    h.stride = (bytes + n - 1) / n; /* at most LINE */
     return h; /* the first step turns to the first page */
 }
 
