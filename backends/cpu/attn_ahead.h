@@ -95,7 +95,7 @@ static struct ahead ahead_keys(const struct attn_split *a, const struct kv_opera
     h.lines = (bytes + LINE * n_steps - 1) / (LINE * n_steps);
     int n = n_steps * (h.lines ? h.lines : 1);
     h.stride = (bytes + n - 1) / n; /* at most LINE */
-    return h; /* the first step turns to the first page */
+    return h;                       /* the first step turns to the first page */
 }
 
 /* Work on the keys or values of keys [k, k + PANEL) of the split, for all KV heads, takes n_steps.
