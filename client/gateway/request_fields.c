@@ -176,8 +176,8 @@ static enum status read_top_p(struct answer_request *q, struct json_cursor *c)
 {
     struct json_cursor here = *c;
     double p;
-    TRY(json_read_double(c, 0, 1, &p));
-    if (p < (double)FLT_MIN)
+    TRY(json_read_double(c, -DBL_MAX, DBL_MAX, &p));
+    if (!(p >= (double)FLT_MIN && p <= 1))
         return json_fail(&here, ST_RANGE, "it must be above 0 and at most 1");
     q->ask.top_p = (float)p;
     return ST_OK;

@@ -168,7 +168,8 @@ def sampling_fields():
                          "repetition_penalty": 0, "n": 0, "max_tokens": 0, "top_k": -2, "priority": 101,
                          "max_completion_tokens": "1", "stream": 1, "logit_bias": []}.items():
         refused(CHAT, field, messages=STORY, **{field: value})
-    assert "above 0 and at most 1" in refused(CHAT, "top_p", messages=STORY, top_p=0)["message"]
+    for top_p in (0, -1, 1e-50, 1.5, 2):
+        assert "above 0 and at most 1" in refused(CHAT, "top_p", messages=STORY, top_p=top_p)["message"]
     assert refused(CHAT, 'logit_bias.x', messages=STORY, logit_bias={"x": 1})
     refused(CHAT, "logit_bias.5", messages=STORY, logit_bias={"5": 101})
     refused(CHAT, "logit_bias", messages=STORY, logit_bias={"99999999": 1})
