@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/metal/metal_backend.h"
 #include "effort.h"
 #include "lacks.h"
+#include "no_cache.h"
 #include "ops/op_checks.h"
 #include "ops/op_unheld.h"
 
@@ -30,6 +32,7 @@ static struct backend *open_matrices(void)
 
 static void close_metal(struct backend *be)
 {
+    check_no_cache(be);
     backend_ops_of(be)->close(be);
     cr_assert_eq(metal_double_live(), 0);
 }
@@ -133,6 +136,35 @@ Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
         }
         close_metal(be);
     }
+}
+
+/* Dispatches and command buffers of one token or tile each have the bits of one dispatch. */
+Test(ops_metal, attention_that_is_cut_has_the_same_bits)
+{
+    int n = 0;
+    for (int matrices = 0; matrices < 2; matrices++) {
+        struct backend *be = matrices ? open_matrices() : open_metal();
+        for (size_t i = 0; i < n_op_cases; i++) {
+            const struct op_case *c = &op_cases[i];
+            if (!metal_by_matrices(c) || c->n_q == 0 || c->rows < 5 || c->rows > 20 ||
+                !wanted(c->op->name) || i % 4)
+                continue;
+            be->max_work = METAL_MAX_WORK;
+            float *want = results(be, c);
+            uint64_t before = metal_double_commands();
+            be->max_work = 1;
+            float *got = results(be, c);
+            cr_assert_geq(metal_double_commands() - before, (uint64_t)c->rows / 8, "%s",
+                          op_case_name(c));
+            cr_assert_arr_eq(got, want, (size_t)c->rows * (size_t)c->op->cols(c) * sizeof *got,
+                             "%s", op_case_name(c));
+            free(want);
+            free(got);
+            n++;
+        }
+        close_metal(be);
+    }
+    cr_assert(getenv("INGOT_OPS") || n > 8);
 }
 
 Test(ops_metal, what_a_cache_cannot_hold_is_seen_by_later_tokens_alone)
