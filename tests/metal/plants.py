@@ -141,7 +141,7 @@ PLANTS = {
                                     "if (TYPE != METAL_I8)\n        return;", OPS, "attention"),
     "scales of values reach rows that do not see them": ("shaders/attention_matrix.metal",
                                                          "if (key >= keys[r] && key < keys[8 + r])\n            p.thread",
-                                                         "if (key_row[e] >= 0)\n            p.thread", OPS, "attention"),
+                                                         "if (key_row[e] >= 0 && key + r + keys[0] >= 0)\n            p.thread", OPS, "attention"),
     "parts that only look like neighbours": ("weight.c", "next->at == end)", "next->at >= end)", WEIGHTS, None),
     "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
     "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return c ? ST_OK : check_columns(be, c);", BACKEND, None),
