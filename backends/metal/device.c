@@ -12,6 +12,7 @@ enum {
     FAMILY_APPLE7 = 1007,     /* MTLGPUFamilyApple7: M1 and A14 */
     FAMILY_APPLE_LAST = 1099, /* of those that there will be */
     MATH_MODE_SAFE = 0,       /* MTLMathModeSafe */
+    SHARED_STORAGE = 0,       /* MTLResourceStorageModeShared, tracked hazards */
 };
 
 const char *const metal_kernel_names[N_METAL_KERNELS] = {
@@ -165,4 +166,16 @@ size_t metal_device_bytes(const struct backend *be, size_t *used)
 {
     *used = MTL_GET(allocated, be->device);
     return MTL_GET(working_set, be->device);
+}
+
+enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer, char **data)
+{
+    if (bytes > be->max_buffer)
+        FAIL(ST_NOMEM, "Metal device %s: a buffer of %zu bytes, the largest it has is %zu",
+             be->name, bytes, be->max_buffer);
+    *buffer = MTL(new_buffer, be->device, bytes, SHARED_STORAGE);
+    if (!*buffer)
+        FAIL(ST_NOMEM, "Metal device %s: no memory for a buffer of %zu bytes", be->name, bytes);
+    *data = MTL_GET(contents, *buffer);
+    return ST_OK;
 }

@@ -5,21 +5,6 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
-#include "backends/metal/objc.h"
-
-enum { SHARED_STORAGE = 0 }; /* MTLResourceStorageModeShared, tracked hazards */
-
-enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer, char **data)
-{
-    if (bytes > be->max_buffer)
-        FAIL(ST_NOMEM, "Metal device %s: a buffer of %zu bytes, the largest it has is %zu",
-             be->name, bytes, be->max_buffer);
-    *buffer = MTL(new_buffer, be->device, bytes, SHARED_STORAGE);
-    if (!*buffer)
-        FAIL(ST_NOMEM, "Metal device %s: no memory for a buffer of %zu bytes", be->name, bytes);
-    *data = MTL_GET(contents, *buffer);
-    return ST_OK;
-}
 
 static enum status take(struct backend *be, struct buf *b)
 {

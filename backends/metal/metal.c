@@ -49,6 +49,12 @@ static enum status metal_open(struct backend **out, const struct backend_config 
     return ST_OK;
 }
 
+enum status metal_reserve(struct backend *be, const struct mem_plan *plan)
+{
+    TRY(metal_pool_reserve(be, plan));
+    return metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
+}
+
 /* Above the ops, whose kernels it chooses. */
 enum status metal_prepare(struct backend *be, const struct backend_use *use)
 {
@@ -92,7 +98,7 @@ const struct backend_ops metal_ops = {
     .open = metal_open,
     .close = metal_close,
     .info = metal_info,
-    .reserve = metal_pool_reserve,
+    .reserve = metal_reserve,
     .part = metal_pool_part,
     .used = metal_pool_used,
     .alloc = metal_alloc,

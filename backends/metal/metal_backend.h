@@ -221,6 +221,9 @@ MUST_CHECK enum status metal_make_pipeline(struct backend *be, enum metal_kernel
 MUST_CHECK enum status metal_make_products(struct backend *be, enum metal_type type, bool stack);
 /* Bytes that the system advises to use at most; *used: those that this process has taken. */
 size_t metal_device_bytes(const struct backend *be, size_t *used);
+/* An MTLBuffer that is the caller's; its contents are not known. */
+MUST_CHECK enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer,
+                                        char **data);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
 /* objc.c */
 
@@ -230,6 +233,7 @@ void metal_give(objc_ref *object);
 const char *metal_error_text(objc_ref error);
 
 /* metal.c */
+enum status metal_reserve(struct backend *be, const struct mem_plan *plan);
 enum status metal_prepare(struct backend *be, const struct backend_use *use);
 
 /* queue.c */
@@ -252,7 +256,8 @@ enum status metal_event_elapsed(struct backend *be, int from, int to, uint64_t *
 
 /* pool.c: alloc of a backend that was opened `planned`. */
 size_t metal_pool_own(const struct backend *be); /* bytes that reserve will take for the backend */
-enum status metal_pool_reserve(struct backend *be, const struct mem_plan *plan);
+/* The backend's own part is to be allocated next. */
+MUST_CHECK enum status metal_pool_reserve(struct backend *be, const struct mem_plan *plan);
 void metal_pool_part(struct backend *be, enum mem_part part);
 /* Pinned memory is in its part, as in the plan of a device whose memory is the host's. */
 void metal_pool_used(struct backend *be, struct mem_plan *out);
@@ -263,9 +268,6 @@ void metal_pool_give(struct backend *be, struct buf *b);
 void metal_pool_close(struct backend *be);
 
 /* memory.c */
-/* An MTLBuffer that is the caller's; its contents are not known. */
-MUST_CHECK enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer,
-                                        char **data);
 enum status metal_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);
 void metal_free(struct backend *be, struct buf *b);
 enum status metal_write(struct backend *be, struct view dst, const void *src);

@@ -50,20 +50,20 @@ Test(metal_pool, what_cannot_be_reserved)
     struct buf *b = NULL;
     struct mem_plan plan = plan_of(4096, 1024), none = {0};
     struct backend *be = open_metal();
-    refused(metal_pool_reserve(be, &plan), ST_BUG, "opened for it");
+    refused(metal_reserve(be, &plan), ST_BUG, "opened for it");
     close_metal(be);
     metal_double_limits(17 * MIB, 20 * MIB);
     be = open_planned();
     cr_assert_eq(metal_double_buffers(), 0, "opening takes memory");
     refused(metal_alloc(be, 8, MEM_DEVICE, &b), ST_BUG, "of which 0 are taken: not 8 more");
-    refused(metal_pool_reserve(be, &none), ST_BUG, "0 bytes for the backend, which wants 16777216");
+    refused(metal_reserve(be, &none), ST_BUG, "0 bytes for the backend, which wants 16777216");
     plan.part[PART_KV] = 4 * MIB;
-    refused(metal_pool_reserve(be, &plan), ST_NOMEM, "20971520 of its 20971520 bytes free");
+    refused(metal_reserve(be, &plan), ST_NOMEM, "20971520 of its 20971520 bytes free");
     plan.part[PART_KV] = SIZE_MAX;
-    refused(metal_pool_reserve(be, &plan), ST_NOMEM, "free");
+    refused(metal_reserve(be, &plan), ST_NOMEM, "free");
     plan = plan_of(4096, 1024);
-    MUST(metal_pool_reserve(be, &plan));
-    refused(metal_pool_reserve(be, &plan), ST_BUG, "once");
+    MUST(metal_reserve(be, &plan));
+    refused(metal_reserve(be, &plan), ST_BUG, "once");
     cr_assert_eq(metal_double_buffers(), 1);
     close_metal(be);
 }
@@ -74,7 +74,7 @@ Test(metal_pool, a_part_is_given_out_to_its_end)
     struct buf *a, *b, *c = NULL, *pinned;
     struct mem_plan plan = plan_of(1024 + 256, 512), used;
     struct backend *be = open_planned();
-    MUST(metal_pool_reserve(be, &plan));
+    MUST(metal_reserve(be, &plan));
     metal_pool_part(be, PART_KV);
     MUST(metal_alloc(be, 1000, MEM_DEVICE, &a));
     MUST(metal_alloc(be, 256, MEM_DEVICE, &b));
@@ -113,7 +113,7 @@ Test(metal_pool, pieces_of_several_buffers)
     metal_double_limits(17 * MIB, 64 * MIB);
     metal_double_check_writes(true);
     struct backend *be = open_planned();
-    MUST(metal_pool_reserve(be, &plan));
+    MUST(metal_reserve(be, &plan));
     metal_pool_part(be, PART_KV);
     for (int i = 0; i < 4; i++) {
         MUST(metal_alloc(be, bytes[i], MEM_DEVICE, &p[i]));
