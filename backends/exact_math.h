@@ -29,9 +29,9 @@ NUMBER_FN float exact_exp(float x)
     p = fmaf(p, r, 1.0f);
     p = fmaf(p, r, 1.0f);
     uint32_t e = bits_of_f32(t) - bits_of_f32(magic) + 512U; /* n + 512 */
-    uint32_t half = e >> 1;
-    float s0 = f32_of_bits((half - 256U + 127U) << 23);
-    float s1 = f32_of_bits((e - half - 256U + 127U) << 23);
+    uint32_t low = e >> 1;
+    float s0 = f32_of_bits((low - 256U + 127U) << 23);
+    float s1 = f32_of_bits((e - low - 256U + 127U) << 23);
     return p * s0 * s1;
 }
 

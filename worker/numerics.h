@@ -18,7 +18,7 @@
  *   NUMERIC_CONTRACT
  *
  * and for a GPU one more part, compute capability, kind of instruction and version of the backend's own
- * orders: "/sm90-mma2"; for Metal the order of its products, "/chains3" or "/matrices3". */
+ * orders: "/sm90-mma2"; for Metal the order of its products, "/chains3" or "/matrices4". */
 #ifndef WORKER_NUMERICS_H
 #define WORKER_NUMERICS_H
 

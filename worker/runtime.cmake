@@ -13,6 +13,7 @@ add_library(ingot_runtime STATIC
   rank_step.c
   rank_results.c
   rank_step_sizes.c
+  rank_meet.c
   rank_warm.c
   rank_figures.c
   rank_weights.c

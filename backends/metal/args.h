@@ -52,9 +52,13 @@
     X(attention_matrix_f32)                                                                        \
     X(attention_matrix_f16)                                                                        \
     X(attention_matrix_bf16)                                                                       \
+    X(attention_matrix_i8)                                                                         \
+    X(attention_matrix_e4m3)                                                                       \
     X(attention_matrix_wide_f32)                                                                   \
     X(attention_matrix_wide_f16)                                                                   \
     X(attention_matrix_wide_bf16)                                                                  \
+    X(attention_matrix_wide_i8)                                                                    \
+    X(attention_matrix_wide_e4m3)                                                                  \
     X(input_peaks)                                                                                 \
     X(round_input)                                                                                 \
     X(round_experts)                                                                               \
@@ -260,6 +264,7 @@ struct metal_attention_args {
     int32_t q_stride, out_stride, table_stride, block_len, n_seqs;
     int32_t k_row, v_row; /* elements of a row of each cache */
     int32_t full, has_sinks, has_rel_bias;
+    int32_t first; /* token of the first group, by matrices tile */
     float scale, cap;
 };
 

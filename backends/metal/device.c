@@ -1,6 +1,7 @@
 /* The device, its queue and the pipelines of kernels, made from the text in the binary: those that every model needs
  * when the device is opened, the others with the model's weights and in `prepare`. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/metal/archive.h"
@@ -11,6 +12,7 @@ enum {
     FAMILY_APPLE7 = 1007,     /* MTLGPUFamilyApple7: M1 and A14 */
     FAMILY_APPLE_LAST = 1099, /* of those that there will be */
     MATH_MODE_SAFE = 0,       /* MTLMathModeSafe */
+    SHARED_STORAGE = 0,       /* MTLResourceStorageModeShared, tracked hazards */
 };
 
 const char *const metal_kernel_names[N_METAL_KERNELS] = {
@@ -19,15 +21,28 @@ const char *const metal_kernel_names[N_METAL_KERNELS] = {
 #undef METAL_NAME
 };
 
+/* INGOT_METAL_GPU=any takes older GPUs, too, for tests of single kernels on hosted machines: a kernel is compiled
+ * when it is first used, and what the GPU lacks is that kernel's error. */
+static enum status choose_gpu(struct backend *be)
+{
+    const char *s = getenv("INGOT_METAL_GPU");
+    be->any_gpu = s != NULL;
+    if (s && strcmp(s, "any") != 0)
+        FAIL(ST_RANGE, "INGOT_METAL_GPU=%s: there is any", s);
+    return ST_OK;
+}
+
 static enum status check_device(struct backend *be)
 {
     const char *name = MTL_GET(utf8, MTL_GET(device_name, be->device));
     snprintf(be->name, sizeof be->name, "%s", name ? name : "?");
+    TRY(choose_gpu(be));
     /* simdgroup matrices are of the same family */
-    if (!MTL(supports_family, be->device, FAMILY_APPLE7) || !MTL_GET(unified, be->device))
+    if (!be->any_gpu &&
+        (!MTL(supports_family, be->device, FAMILY_APPLE7) || !MTL_GET(unified, be->device)))
         FAIL(ST_UNSUPPORTED, "Metal device %s: needed is a GPU of family Apple7 (M1) or later",
              be->name);
-    for (be->family = FAMILY_APPLE7; be->family < FAMILY_APPLE_LAST; be->family++)
+    for (be->family = METAL_FAMILY_APPLE; be->family < FAMILY_APPLE_LAST; be->family++)
         if (!MTL(supports_family, be->device, be->family + 1))
             break;
     be->max_buffer = MTL_GET(max_buffer, be->device);
@@ -104,7 +119,7 @@ static enum status take_all(struct backend *be)
         FAIL(ST_DEVICE, "Metal device %s gives no command queue", be->name);
     TRY(make_library(be));
     metal_open_archive(be);
-    for (int i = 0; i < N_METAL_KERNELS; i++)
+    for (int i = 0; i < N_METAL_KERNELS && !be->any_gpu; i++)
         if (!by_model(i))
             TRY(make_one(be, i));
     return ST_OK;
@@ -116,6 +131,8 @@ enum status metal_make_products(struct backend *be, enum metal_type type, bool s
                                    matrices[] = {KERNEL_matrix_f32, KERNEL_matrix_one_f32},
                                    experts[] = {KERNEL_experts_matrix_f32,
                                                 KERNEL_experts_matrix_one_f32};
+    if (be->any_gpu)
+        return ST_OK;
     for (int i = 0; i < 2; i++)
         TRY(metal_make_pipeline(be, metal_kernel_of((be->matrices ? matrices : chains)[i], type)));
     if (!stack)
@@ -149,4 +166,16 @@ size_t metal_device_bytes(const struct backend *be, size_t *used)
 {
     *used = MTL_GET(allocated, be->device);
     return MTL_GET(working_set, be->device);
+}
+
+enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer, char **data)
+{
+    if (bytes > be->max_buffer)
+        FAIL(ST_NOMEM, "Metal device %s: a buffer of %zu bytes, the largest it has is %zu",
+             be->name, bytes, be->max_buffer);
+    *buffer = MTL(new_buffer, be->device, bytes, SHARED_STORAGE);
+    if (!*buffer)
+        FAIL(ST_NOMEM, "Metal device %s: no memory for a buffer of %zu bytes", be->name, bytes);
+    *data = MTL_GET(contents, *buffer);
+    return ST_OK;
 }

@@ -1,26 +1,21 @@
-/* Buffers and transfers.  An allocation is one MTLBuffer, made while a rank starts: maxBufferLength
- * bounds each, and the memory plan all of them.  The host copies to and from shared memory itself
- * when the queue is empty; copies in the order of the queue are kernels. */
+/* Buffers and transfers.  An allocation is an MTLBuffer, or a piece of one of the memory plan's
+ * (pool.c): maxBufferLength bounds each.  The host copies to and from shared memory itself when the
+ * queue is empty; copies in the order of the queue are kernels. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
-#include "backends/metal/objc.h"
-
-enum { SHARED_STORAGE = 0 }; /* MTLResourceStorageModeShared, tracked hazards */
 
 static enum status take(struct backend *be, struct buf *b)
 {
     size_t held = alloc_bytes(b->bytes);
+    if (be->planned)
+        return metal_pool_take(be, b);
+    if (held < b->bytes)
+        FAIL(ST_NOMEM, "a buffer of %zu bytes", b->bytes);
     if (held == 0)
         return ST_OK;
-    if (held < b->bytes || held > be->max_buffer)
-        FAIL(ST_NOMEM, "Metal device %s: a buffer of %zu bytes, the largest it has is %zu",
-             be->name, b->bytes, be->max_buffer);
-    b->buffer = MTL(new_buffer, be->device, held, SHARED_STORAGE);
-    if (!b->buffer)
-        FAIL(ST_NOMEM, "Metal device %s: no memory for a buffer of %zu bytes", be->name, b->bytes);
-    b->data = MTL_GET(contents, b->buffer);
+    TRY(metal_new_buffer(be, held, &b->buffer, &b->data));
     memset(b->data, 0, held);
     return ST_OK;
 }
@@ -44,10 +39,12 @@ enum status metal_alloc(struct backend *be, size_t bytes, enum mem_kind kind, st
 /* Command buffers keep what they use until they have ended. */
 void metal_free(struct backend *be, struct buf *b)
 {
-    (void)be;
     if (!b)
         return;
-    metal_give(&b->buffer);
+    if (be->planned)
+        metal_pool_give(be, b);
+    if (!b->block)
+        metal_give(&b->buffer);
     free(b);
 }
 

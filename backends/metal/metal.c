@@ -13,6 +13,7 @@ static void metal_close(struct backend *be)
         return;
     metal_drop_queue(be);
     metal_free(be, be->scratch);
+    metal_pool_close(be);
     metal_give_device(be);
     free(be);
 }
@@ -25,8 +26,11 @@ static enum status open_all(struct backend *be, const struct backend_config *cfg
         FAIL(ST_UNSUPPORTED, "--numerics fast: the Metal backend has strict numerics alone");
     TRY(metal_choose_products(be));
     TRY(metal_take_device(be));
-    TRY(metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch));
-    return be->matrices ? metal_check_matrices(be) : ST_OK;
+    if (!cfg->planned)
+        TRY(metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch));
+    TRY(be->matrices ? metal_check_matrices(be) : ST_OK);
+    be->planned = cfg->planned; /* what the check took is given back */
+    return ST_OK;
 }
 
 static enum status metal_open(struct backend **out, const struct backend_config *cfg)
@@ -35,6 +39,7 @@ static enum status metal_open(struct backend **out, const struct backend_config 
     if (!be)
         FAIL(ST_NOMEM, "no memory for a Metal backend");
     be->base.ops = &metal_ops;
+    be->max_work = METAL_MAX_WORK;
     enum status st = open_all(be, cfg);
     if (st != ST_OK) {
         metal_close(be);
@@ -42,6 +47,12 @@ static enum status metal_open(struct backend **out, const struct backend_config 
     }
     *out = be;
     return ST_OK;
+}
+
+enum status metal_reserve(struct backend *be, const struct mem_plan *plan)
+{
+    TRY(metal_pool_reserve(be, plan));
+    return metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
 }
 
 /* Above the ops, whose kernels it chooses. */
@@ -57,8 +68,7 @@ enum status metal_prepare(struct backend *be, const struct backend_use *use)
     return ST_OK;
 }
 
-/* What the system advises to use is all that counts as memory of the device.  The backend's own
- * scratch is taken already. */
+/* What the system advises to use is all that counts as memory of the device. */
 static void metal_info(struct backend *be, struct backend_info *out)
 {
     size_t used, total = metal_device_bytes(be, &used);
@@ -66,6 +76,7 @@ static void metal_info(struct backend *be, struct backend_info *out)
     *out = (struct backend_info){
         .mem_free = total > used ? total - used : 0,
         .mem_total = total,
+        .mem_own = metal_pool_own(be),
         .features = ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_SORTED),
         .experts = true,
         .max_head = METAL_MAX_HEAD,
@@ -73,11 +84,13 @@ static void metal_info(struct backend *be, struct backend_info *out)
     };
     snprintf(out->device, sizeof out->device, "Metal %s", be->name);
     /* a device without what the kernels use is refused: metal_take_device */
-    snprintf(out->about, sizeof out->about,
-             "family Apple%ld, which has all that the kernels use; compiled kernels: %.160s",
-             be->family - METAL_FAMILY_APPLE, be->archive ? be->files.dir : "not kept");
+    snprintf(out->about, sizeof out->about, "family Apple%ld, %s; compiled kernels: %.150s",
+             be->family - METAL_FAMILY_APPLE,
+             be->any_gpu ? "taken because INGOT_METAL_GPU is set, for tests"
+                         : "which has all that the kernels use",
+             be->archive ? be->files.dir : "not kept");
     /* the orders of this backend's products, which decide their bits */
-    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices3" : "chains3");
+    snprintf(out->matrix, sizeof out->matrix, "%s", be->matrices ? "matrices4" : "chains3");
 }
 
 const struct backend_ops metal_ops = {
@@ -85,6 +98,9 @@ const struct backend_ops metal_ops = {
     .open = metal_open,
     .close = metal_close,
     .info = metal_info,
+    .reserve = metal_reserve,
+    .part = metal_pool_part,
+    .used = metal_pool_used,
     .alloc = metal_alloc,
     .free = metal_free,
     .write = metal_write,

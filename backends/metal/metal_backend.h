@@ -25,6 +25,7 @@ enum metal_kernel {
 enum {
     N_EVENTS = 16,
     METAL_MAX_COMMITTED = 32,  /* command buffers under way; half of what a queue gives */
+    METAL_MAX_BLOCKS = 64,     /* of the memory plan */
     MAX_BOUND = 16,            /* buffers of a kernel */
     TOPK_MAX = 256,            /* largest k of topk */
     SCRATCH_BYTES = 16 << 20,  /* lists of topk; free for every op: ops are in one queue */
@@ -32,7 +33,8 @@ enum {
     DISPATCH_WORK = 1 << 30,   /* most multiply-adds of a dispatch */
 };
 
-/* Of a command buffer: macOS ends those that run for long. */
+/* Of a command buffer, and of a dispatch of attention: macOS ends those that run for long.  Half a second on an M1 where
+ * a multiply-add takes 75 ticks of a lane (tests/metal/predict.py). */
 static const uint64_t METAL_MAX_WORK = UINT64_C(1) << 33;
 /* As DISPATCH_WORK, of matrices, which are several times as fast and read w once for 32 rows. */
 static const int64_t MATRIX_WORK = INT64_C(1) << 32;
@@ -40,11 +42,21 @@ static const int64_t MATRIX_WORK = INT64_C(1) << 32;
 /* The text of all kernels (embedded). */
 extern const char metal_source[];
 
+/* An MTLBuffer with pieces of the memory plan. */
+struct metal_block {
+    objc_ref buffer;
+    char *data;
+    size_t bytes, used;
+};
+
 struct buf {
-    objc_ref buffer; /* MTLBuffer; NULL: no bytes */
+    objc_ref buffer;           /* MTLBuffer; NULL: no bytes */
+    struct metal_block *block; /* whose piece it is; NULL: the MTLBuffer is its own */
+    size_t at;                 /* in the MTLBuffer */
     char *data;
     size_t bytes;
     enum mem_kind kind;
+    enum mem_part part; /* of the memory plan */
 };
 
 struct metal_part {
@@ -91,10 +103,12 @@ struct backend {
     size_t max_buffer;   /* bytes */
     char name[64];
     long family;      /* MTLGPUFamily: the latest of Apple's */
+    bool any_gpu;     /* INGOT_METAL_GPU=any: kernels are compiled when they are first used */
     const char *math; /* how the library is compiled */
 
     objc_ref commands, encoder; /* being filled, retained; NULL: none */
     objc_ref committed;     /* the last one that was committed, retained; NULL: there was none */
+    uint64_t max_work;      /* METAL_MAX_WORK */
     uint64_t work;          /* multiply-adds of `commands` */
     uint64_t n_in_commands; /* dispatches of `commands` */
     enum metal_kernel first_kernel, last_kernel; /* of `commands` */
@@ -104,12 +118,17 @@ struct backend {
     int n_under_way;
     struct metal_event event[N_EVENTS];
 
-    struct buf *scratch; /* [SCRATCH_BYTES] */
+    bool planned; /* memory is that of a plan: pool.c */
+    enum mem_part mem_part;
+    struct mem_plan plan, used;
+    struct metal_block block[METAL_MAX_BLOCKS];
+    int n_blocks;
+    struct buf *scratch; /* [SCRATCH_BYTES]; planned: NULL before it is reserved */
 };
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
 {
-    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_attention_matrix_wide_bf16;
+    return kernel >= (int)KERNEL_matrix_f32 && kernel <= (int)KERNEL_attention_matrix_wide_e4m3;
 }
 
 /* The kernel of a type of weights, of those in the order of enum metal_type from `first` on. */
@@ -202,6 +221,9 @@ MUST_CHECK enum status metal_make_pipeline(struct backend *be, enum metal_kernel
 MUST_CHECK enum status metal_make_products(struct backend *be, enum metal_type type, bool stack);
 /* Bytes that the system advises to use at most; *used: those that this process has taken. */
 size_t metal_device_bytes(const struct backend *be, size_t *used);
+/* An MTLBuffer that is the caller's; its contents are not known. */
+MUST_CHECK enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer,
+                                        char **data);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
 /* objc.c */
 
@@ -211,6 +233,7 @@ void metal_give(objc_ref *object);
 const char *metal_error_text(objc_ref error);
 
 /* metal.c */
+enum status metal_reserve(struct backend *be, const struct mem_plan *plan);
 enum status metal_prepare(struct backend *be, const struct backend_use *use);
 
 /* queue.c */
@@ -230,6 +253,19 @@ void metal_drop_queue(struct backend *be);
 enum status metal_event_mark(struct backend *be, int slot);
 enum status metal_event_wait(struct backend *be, int slot, uint64_t wait_us, bool *passed);
 enum status metal_event_elapsed(struct backend *be, int from, int to, uint64_t *ns);
+
+/* pool.c: alloc of a backend that was opened `planned`. */
+size_t metal_pool_own(const struct backend *be); /* bytes that reserve will take for the backend */
+/* The backend's own part is to be allocated next. */
+MUST_CHECK enum status metal_pool_reserve(struct backend *be, const struct mem_plan *plan);
+void metal_pool_part(struct backend *be, enum mem_part part);
+/* Pinned memory is in its part, as in the plan of a device whose memory is the host's. */
+void metal_pool_used(struct backend *be, struct mem_plan *out);
+/* b->bytes and kind are set.  ST_BUG: its part is larger than planned. */
+MUST_CHECK enum status metal_pool_take(struct backend *be, struct buf *b);
+/* What was taken last of its block can be taken again; the rest comes back when the backend closes. */
+void metal_pool_give(struct backend *be, struct buf *b);
+void metal_pool_close(struct backend *be);
 
 /* memory.c */
 enum status metal_alloc(struct backend *be, size_t bytes, enum mem_kind kind, struct buf **out);

@@ -2,23 +2,6 @@
  * shaders/attention.metal, attention_matrix.metal. */
 #include "backends/metal/metal_backend.h"
 
-static enum metal_type kv_type(enum dtype t)
-{
-    switch (t) {
-    case DT_F16:
-        return METAL_F16;
-    case DT_BF16:
-        return METAL_BF16;
-    case DT_I8:
-        return METAL_I8;
-    case DT_E4M3:
-        return METAL_E4M3;
-    default:
-        assert(t == DT_F32);
-        return METAL_F32;
-    }
-}
-
 /* A table's or a scale's view, or `other` if there is none. */
 static struct metal_bound bound_or(struct view v, struct metal_bound other)
 {
@@ -115,42 +98,54 @@ enum status metal_latent_to_cache(struct backend *be, const struct attn_layer *a
     return METAL_DISPATCH(be, KERNEL_latent_to_cache, args, bound, groups, 32, 0);
 }
 
-/* Of shaders/attention_matrix.metal; N_METAL_KERNELS: there is none for that cache or that head. */
-static enum metal_kernel matrix_kernel(enum metal_type t, int32_t d)
+/* The kernel of a cache's type, of five from `first` on. */
+static enum metal_kernel kernel_of_cache(enum metal_kernel first, enum dtype t)
 {
-    bool wide = d > METAL_MATRIX_HEAD;
-    if (d > METAL_MATRIX_WIDE_HEAD)
-        return N_METAL_KERNELS;
-    switch (t) {
-    case METAL_F32:
-        return wide ? KERNEL_attention_matrix_wide_f32 : KERNEL_attention_matrix_f32;
-    case METAL_F16:
-        return wide ? KERNEL_attention_matrix_wide_f16 : KERNEL_attention_matrix_f16;
-    case METAL_BF16:
-        return wide ? KERNEL_attention_matrix_wide_bf16 : KERNEL_attention_matrix_bf16;
-    default:
-        return N_METAL_KERNELS;
+    static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
+    int i = 0;
+    while (types[i] != t) {
+        i++;
+        assert(i < (int)ARRAY_LEN(types));
     }
+    return (enum metal_kernel)((int)first + i);
 }
+static_assert((int)KERNEL_attention_e4m3 == (int)KERNEL_attention_f32 + 4 &&
+                  (int)KERNEL_attention_matrix_e4m3 == (int)KERNEL_attention_matrix_f32 + 4 &&
+                  (int)KERNEL_attention_matrix_wide_e4m3 ==
+                      (int)KERNEL_attention_matrix_wide_f32 + 4,
+              "kernels in the order of types");
 
+/* Heads of more than METAL_MATRIX_WIDE_HEAD elements are not for matrices. */
 enum metal_kernel metal_attention_kernel(const struct backend *be, enum dtype kv, int32_t d)
 {
-    enum metal_type t = kv_type(kv);
-    enum metal_kernel matrices = be->matrices ? matrix_kernel(t, d) : N_METAL_KERNELS;
-    if (matrices != N_METAL_KERNELS)
-        return matrices;
-    switch (t) {
-    case METAL_F16:
-        return KERNEL_attention_f16;
-    case METAL_BF16:
-        return KERNEL_attention_bf16;
-    case METAL_I8:
-        return KERNEL_attention_i8;
-    case METAL_E4M3:
-        return KERNEL_attention_e4m3;
-    default:
-        return KERNEL_attention_f32;
+    bool matrices = be->matrices && d <= METAL_MATRIX_WIDE_HEAD;
+    return kernel_of_cache(!matrices               ? KERNEL_attention_f32
+                           : d > METAL_MATRIX_HEAD ? KERNEL_attention_matrix_wide_f32
+                                                   : KERNEL_attention_matrix_f32,
+                           kv);
+}
+
+/* Tokens, or tiles of 8 rows at most, of which first_row_tile tells the number: a dispatch has as many as its work
+ * allows, so that command buffers can be cut; which go together changes no bit. */
+static enum status attend(struct backend *be, enum metal_kernel kernel,
+                          struct metal_attention_args *args, const struct metal_bound bound[12],
+                          const struct step_dev *st)
+{
+    bool tiles = metal_kernel_is_of_matrices((int)kernel);
+    int64_t n = tiles ? (int64_t)st->n_tokens * args->q_per_kv / 8 + st->n_seqs : st->n_tokens;
+    int32_t heads = tiles ? args->n_kv : args->n_q;
+    uint64_t each = (uint64_t)(tiles ? 8 * heads : heads) * (uint64_t)st->max_kv *
+                    (uint64_t)(args->d + args->d_value);
+    uint64_t most = be->max_work / (each + 1);
+    most = most ? most : 1;
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = (uint64_t)(n - i) < most ? n - i : (int64_t)most;
+        args->first = (int32_t)i;
+        struct mtl_size groups = {(unsigned long)k, (unsigned long)heads, 1};
+        TRY(metal_dispatch(be, kernel, args, sizeof *args, bound, 12, groups,
+                           tiles ? 32 * METAL_LINEAR_SIMDS : 32, (uint64_t)k * each));
     }
+    return ST_OK;
 }
 
 enum status metal_attention(struct backend *be, const struct attn_layer *al,
@@ -177,33 +172,25 @@ enum status metal_attention(struct backend *be, const struct attn_layer *al,
                                         bound_vector(al->sinks, in),
                                         bound_vector(al->rel_bias, in),
                                         bound_f32(out)};
-    const struct metal_attention_args args = {.n_q = al->n_q,
-                                              .n_kv = al->n_kv,
-                                              .d = al->d_head,
-                                              .d_value = attn_d_value(al),
-                                              .q_per_kv = al->q_per_kv,
-                                              .q_offset = al->q_offset,
-                                              .window = al->window,
-                                              .chunk = al->chunk,
-                                              .q_stride = q.stride,
-                                              .out_stride = out.stride,
-                                              .table_stride = st->block_table.stride,
-                                              .block_len = st->block_len,
-                                              .n_seqs = st->n_seqs,
-                                              .k_row = kv.k.stride,
-                                              .v_row = kv.v.stride,
-                                              .full = al->full,
-                                              .has_sinks = al->sinks != NULL,
-                                              .has_rel_bias = al->rel_bias != NULL,
-                                              .scale = al->scale,
-                                              .cap = al->cap};
-    enum metal_kernel kernel = metal_attention_kernel(be, kv.k.dtype, al->d_head);
-    struct mtl_size groups = {(unsigned long)st->n_tokens, (unsigned long)al->n_q, 1};
-    struct mtl_size tiles = {(unsigned long)((int64_t)st->n_tokens * al->q_per_kv / 8 + st->n_seqs),
-                             (unsigned long)al->n_kv, 1}; /* at most: first_row_tile */
-    uint64_t work = (uint64_t)st->n_tokens * (uint64_t)al->n_q * (uint64_t)st->max_kv *
-                    (uint64_t)(al->d_head + attn_d_value(al));
-    if (metal_kernel_is_of_matrices((int)kernel))
-        return METAL_DISPATCH(be, kernel, args, bound, tiles, 32 * METAL_LINEAR_SIMDS, work);
-    return METAL_DISPATCH(be, kernel, args, bound, groups, 32, work);
+    struct metal_attention_args args = {.n_q = al->n_q,
+                                        .n_kv = al->n_kv,
+                                        .d = al->d_head,
+                                        .d_value = attn_d_value(al),
+                                        .q_per_kv = al->q_per_kv,
+                                        .q_offset = al->q_offset,
+                                        .window = al->window,
+                                        .chunk = al->chunk,
+                                        .q_stride = q.stride,
+                                        .out_stride = out.stride,
+                                        .table_stride = st->block_table.stride,
+                                        .block_len = st->block_len,
+                                        .n_seqs = st->n_seqs,
+                                        .k_row = kv.k.stride,
+                                        .v_row = kv.v.stride,
+                                        .full = al->full,
+                                        .has_sinks = al->sinks != NULL,
+                                        .has_rel_bias = al->rel_bias != NULL,
+                                        .scale = al->scale,
+                                        .cap = al->cap};
+    return attend(be, metal_attention_kernel(be, kv.k.dtype, al->d_head), &args, bound, st);
 }

@@ -124,7 +124,7 @@ enum status metal_dispatch(struct backend *be, enum metal_kernel kernel, const v
                            struct mtl_size groups, unsigned long threads, uint64_t work)
 {
     assert(n <= MAX_BOUND && threads % 32 == 0);
-    if (be->commands && be->work + work > METAL_MAX_WORK)
+    if (be->commands && be->work + work > be->max_work)
         TRY(metal_commit(be));
     if (!be->commands)
         TRY(begin(be));
@@ -133,7 +133,7 @@ enum status metal_dispatch(struct backend *be, enum metal_kernel kernel, const v
     MTL(set_bytes, be->encoder, args, args_bytes, 0);
     for (int i = 0; i < n; i++) { /* an argument without bytes is not read, but has to be there */
         const struct buf *b = bound[i].buf->buffer ? bound[i].buf : be->scratch;
-        size_t off = b == bound[i].buf ? bound[i].off : 0;
+        size_t off = b->at + (b == bound[i].buf ? bound[i].off : 0);
         MTL(set_buffer, be->encoder, b->buffer, off, (unsigned long)i + 1);
     }
     MTL(dispatch, be->encoder, groups, ((struct mtl_size){threads, 1, 1}));

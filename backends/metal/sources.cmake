@@ -4,7 +4,7 @@ set(metal ${CMAKE_SOURCE_DIR}/backends/metal)
 set(INGOT_METAL_HOST_SOURCES ${metal}/archive.c ${metal}/archive_files.c ${metal}/device.c ${metal}/memory.c ${metal}/matrices.c ${metal}/metal.c ${metal}/objc.c
   ${metal}/ops_attention.c ${metal}/ops_delta.c ${metal}/ops_gates.c ${metal}/ops_inputs.c ${metal}/ops_linear.c ${metal}/ops_logits.c
   ${metal}/ops_moe.c ${metal}/ops_rows.c
-  ${metal}/queue.c ${metal}/scaled.c ${metal}/weight.c)
+  ${metal}/pool.c ${metal}/queue.c ${metal}/scaled.c ${metal}/weight.c)
 set(INGOT_METAL_GENERATED ${CMAKE_BINARY_DIR}/metal)
 set(gpu ${CMAKE_SOURCE_DIR}/backends/gpu)
 set(metal_text ${metal}/shaders/prelude.metal ${CMAKE_SOURCE_DIR}/common/dtype.h

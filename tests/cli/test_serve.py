@@ -8,10 +8,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
 from cli_tools import BIN, INGOT, ok
+import ingot_client
 import tap
 import temp_dir
 from cluster import DEMO, ROOT, Cluster, children, command_of
@@ -225,6 +227,46 @@ def a_group_stopped_while_it_loads_is_replaced():
             return early and "has been stopped for" in c.log()
         tap.race(stop_a_new_rank)
         tap.wait_for(whole, "two groups again")
+
+
+@tap.case
+def a_machine_sleeps_in_the_middle_of_answers():
+    """Everything stands still for longer than its deadlines, as when a laptop is closed, and goes on: with the same bytes, in
+    the same group or in the next one."""
+    asked = [{"text": b"What is Ingot?", "max_tokens": 300,
+              "sampling": {"temperature": 0.8, "seed": i + 1, "ignore_eos": True, "logprobs": True}} for i in range(3)]
+    short = ["--step-deadline-ms", "1000", "--silence-ms", "1000", "--lease-ms", "1000"]
+    with Cluster(DEMO, threads=1, http="127.0.0.1:0", extra=short) as c:
+        client = c.clients[0]
+        want = [a.key() for a in client.answers(asked, False)]
+
+        def sleep():
+            pids = [c.serve.pid, *ours(children(c.serve.pid))]
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            awake = time.monotonic() + 3
+            tap.wait_for(lambda: time.monotonic() > awake, "the end of all deadlines")
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+        def asleep_in_time():
+            rids = [client.start(**r) for r in asked]
+            answers, slept = {rid: ingot_client.Answer() for rid in rids}, 0
+            while not all(a.terminals for a in answers.values()):
+                name, m = client.recv()
+                if m.request_id not in answers:
+                    continue
+                answers[m.request_id].take(name, m)
+                if name == "Delta" and not slept:
+                    slept = len(rids) - sum(bool(a.terminals) for a in answers.values())
+                    sleep()
+            for rid, key in zip(rids, want, strict=True):
+                assert answers[rid].finish and answers[rid].key() == key, answers[rid].error
+            return slept == len(rids)
+        tap.race(asleep_in_time)
+        (at,) = set(re.findall(r"HTTP at http://([^/\s]+)", c.log()))
+        tap.wait_for(lambda: ready(at), "the gateway is connected")
+        assert [a.key() for a in client.answers(asked[:1], False)] == want[:1]
 
 
 @tap.case

@@ -30,6 +30,7 @@ static inline float widened_f16(uint16_t h)
     return (float)*(const __fp16 *)&h;
 }
 /* As vectors: a load of one is one instruction. */
+typedef uint8_t packed_uchar4 __attribute__((ext_vector_type(4), aligned(1)));
 typedef ushort packed_ushort4 __attribute__((ext_vector_type(4), aligned(2)));
 typedef uint packed_uint4 __attribute__((ext_vector_type(4), aligned(4)));
 typedef float packed_float4 __attribute__((ext_vector_type(4), aligned(4)));

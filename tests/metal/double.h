@@ -16,6 +16,7 @@
  *             made when all should have been (when sealed), pipelines and libraries, too
  *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
  *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach, an
+ *             exchange on a GPU before family Apple6, which has none, an
  *             address that is not aligned to its type (the process ends by a trap)
  *   archives  a pipeline that is added twice, or is in the archive already; a file of another system
  *             or GPU; an option that is not known
@@ -24,7 +25,8 @@
  * have another layout and another order of sums for each seed of theirs.
  *
  * For a worker the environment's INGOT_METAL_STRICT=1 asks for both checks that need asking; its
- * device is sealed by the first commit.  INGOT_METAL_FAIL names a file: when it is there, the next command
+ * device is sealed by the first commit.  INGOT_EMULATE_MAX_BUFFER, INGOT_EMULATE_WORKING_SET (bytes) and
+ * INGOT_EMULATE_FAMILY are its limits and its family.  INGOT_METAL_FAIL names a file: when it is there, the next command
  * buffer with the kernel that it names ends with an error, and the file goes. */
 #ifndef TESTS_METAL_DOUBLE_H
 #define TESTS_METAL_DOUBLE_H
@@ -84,6 +86,8 @@ void metal_double_seal(bool on);
 
 /* Objects that have not been released, without those of pools. */
 size_t metal_double_live(void);
+/* Buffers among these. */
+size_t metal_double_buffers(void);
 /* Command buffers that have run, and dispatches of them. */
 uint64_t metal_double_commands(void);
 uint64_t metal_double_dispatches(void);

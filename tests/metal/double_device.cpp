@@ -19,6 +19,7 @@ buffer::~buffer()
     if (map)
         munmap(map, mapped + (size_t)sysconf(_SC_PAGESIZE));
     mtl.allocated -= length;
+    mtl.n_buffers--;
 }
 
 static id device_new_buffer(id, SEL, unsigned long length, unsigned long options)
@@ -43,6 +44,7 @@ static id device_new_buffer(id, SEL, unsigned long length, unsigned long options
     memset(b->data, 0xff, length); /* NaNs: Metal promises no contents */
     memset(b->data + length, GUARD, b->guard_bytes());
     mtl.allocated += length;
+    mtl.n_buffers++;
     return ident(make("MTLBuffer", b));
 }
 

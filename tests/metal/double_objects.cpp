@@ -158,6 +158,12 @@ void make_classes()
         mtl.seed = strtoull(seed, nullptr, 10);
     if (const char *seed = getenv("INGOT_EMULATE_MATRICES"))
         mtl.matrices_seed = strtoull(seed, nullptr, 10);
+    if (const char *bytes = getenv("INGOT_EMULATE_MAX_BUFFER"))
+        mtl.max_buffer = strtoull(bytes, nullptr, 10);
+    if (const char *bytes = getenv("INGOT_EMULATE_WORKING_SET"))
+        mtl.working_set = strtoull(bytes, nullptr, 10);
+    if (const char *family = getenv("INGOT_EMULATE_FAMILY"))
+        mtl.family = strtol(family, nullptr, 10);
     if (const char *file = getenv("INGOT_METAL_FAIL"))
         mtl.fail_file = file;
     mtl.seal_at_commit = getenv("INGOT_METAL_STRICT") != nullptr;
@@ -281,6 +287,11 @@ void metal_double_seal(bool on)
 size_t metal_double_live(void)
 {
     return mtl.live;
+}
+
+size_t metal_double_buffers(void)
+{
+    return mtl.n_buffers;
 }
 
 uint64_t metal_double_commands(void)

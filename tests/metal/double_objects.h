@@ -23,6 +23,8 @@ enum {
     MAX_BYTES = 4096,      /* of setBytes */
     MAX_BUFFERS = 31,      /* of an encoder */
     MAX_SHARED = 32 << 10, /* threadgroup memory */
+    FAMILY_APPLE = 1000,   /* MTLGPUFamily: Apple5 is 1005 */
+    FAMILY_APPLE6 = 1006,  /* the first with exchanges in a simdgroup */
     FAMILY_APPLE7 = 1007,  /* M1 */
     BUFFER_ALIGN = 256,    /* of contents, and so of the guard behind them */
 };
@@ -138,6 +140,7 @@ struct state {
     bool archives_refused = false;
     std::string first_error, told, fails, fail_file, os_build = "Version 14.5 (Build 23F79)";
     size_t max_buffer = (size_t)1 << 30, working_set = (size_t)4 << 30, allocated = 0, live = 0;
+    size_t n_buffers = 0;
     long family = FAMILY_APPLE7;
     uint64_t seed = 0, matrices_seed = 0, n_commands = 0, n_dispatches = 0, n_pipelines = 0;
     uint64_t n_compiled = 0, n_taken = 0;

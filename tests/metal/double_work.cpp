@@ -38,8 +38,11 @@ static void read_fail_file()
     remove(mtl.fail_file.c_str());
 }
 
+static const char *running = "";
+
 static bool run_dispatch(const dispatch &d, std::string *error)
 {
+    running = d.kernel->name;
     void *bound[MAX_BUFFERS] = {};
     char said[400];
     for (size_t i = 0; i < d.bound.size(); i++)
@@ -345,3 +348,10 @@ void make_work_classes()
 }
 
 } // namespace metal_double
+
+void metal_double_exchange()
+{
+    if (mtl.family < FAMILY_APPLE6)
+        wrong("kernel %s: an exchange in a simdgroup on a GPU of family Apple%ld", running,
+              mtl.family - FAMILY_APPLE);
+}

@@ -16,6 +16,9 @@ struct metal_double_kernel {
 
 const std::vector<metal_double_kernel> &metal_double_kernels();
 
+/* A thread is about to exchange with others of its simdgroup: a mistake where the GPU has no such thing. */
+void metal_double_exchange();
+
 /* The texts that the double compiles; a program adds its own before it opens a device. */
 struct metal_double_text {
     const char *source;

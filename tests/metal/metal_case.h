@@ -10,12 +10,7 @@
 
 #include "backends/metal/metal_backend.h"
 #include "common/quant.h"
-
-/* The user's own cache folder is left alone: no test finds compiled kernels, and none keeps them. */
-__attribute__((constructor)) static void no_cache(void)
-{
-    setenv("XDG_CACHE_HOME", "/dev/null", 1);
-}
+#include "no_cache.h"
 
 #define MUST(call) cr_assert_eq((call), ST_OK, "%s", status_detail())
 

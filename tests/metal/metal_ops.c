@@ -1,7 +1,8 @@
 /* Every op of the Metal backend, without Criterion:
- *   metal_ops [--products] [--few]
+ *   metal_ops [--products|--simple] [--few]
  * --few: every eighth case of at most 32 rows (for the double); --products: matrix products and attention alone,
- * with INGOT_METAL_PRODUCTS=matrices by simdgroup matrices.
+ * with INGOT_METAL_PRODUCTS=matrices by simdgroup matrices; --simple: ops without functions of simdgroups alone, which
+ * with INGOT_METAL_GPU=any older GPUs run, too.
  * A case passes when it agrees with double precision and rows alone or in chunks of 5 have the same
  * bits as all together.  TAP on stdout. */
 #include <stdlib.h>
@@ -29,15 +30,16 @@ static void run_case(struct tap *t, struct backend *be, const struct op_case *c)
 
 int main(int argc, char **argv)
 {
-    bool few = false, products = false;
+    bool few = false, products = false, simple = false;
     struct tap t = {0};
     struct backend *be;
     for (int i = 1; i < argc; i++) {
         bool *option = strcmp(argv[i], "--few") == 0        ? &few
                        : strcmp(argv[i], "--products") == 0 ? &products
+                       : strcmp(argv[i], "--simple") == 0   ? &simple
                                                             : NULL;
         if (!option) {
-            fprintf(stderr, "usage: metal_ops [--products] [--few]\n");
+            fprintf(stderr, "usage: metal_ops [--products|--simple] [--few]\n");
             return 2;
         }
         *option = true;
@@ -49,7 +51,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
         if (!metal_lacks(c) && (!products || metal_by_matrices(c)) &&
-            !(few && (i % FEW_STEP || c->rows > FEW_ROWS)))
+            (!simple || metal_simple(c)) && !(few && (i % FEW_STEP || c->rows > FEW_ROWS)))
             run_case(&t, be, c);
     }
     backend_ops_of(be)->close(be);

@@ -19,14 +19,14 @@ import tap  # noqa: E402
 TABLE = HERE / "plants.md"
 LIMIT = 900  # seconds: a kernel that hangs is caught, too
 OPS, BACKEND, WEIGHTS, MOE, TEXT = "test_ops_metal", "test_metal_backend", "test_metal_weights", "test_moe_metal", "test_shaders.py"
-ARCHIVE = "test_metal_archive"
+ARCHIVE, POOL = "test_metal_archive", "test_metal_pool"
 # name: (file below backends/metal, or ../gpu/..., text, text with the mistake, what catches it, ops of test_ops_metal)
 PLANTS = {
     "a selector that no class has": ("objc.h", '"endEncoding"', '"endEncode"', BACKEND, None),
     "a selector with its parts swapped": ("objc.h", '"setBytes:length:atIndex:"', '"setBytes:atIndex:length:"', BACKEND, None),
     "an argument struct cut short": ("queue.c", "args, args_bytes, 0)", "args, args_bytes - 4, 0)", BACKEND, None),
     "buffers bound one place too far": ("queue.c", "(unsigned long)i + 1)", "(unsigned long)i + 2)", BACKEND, None),
-    "offsets of buffers are lost": ("queue.c", "bound[i].off : 0;", "0 * bound[i].off : 0;", OPS, "linear"),
+    "offsets of buffers are lost": ("queue.c", "bound[i].off : 0);", "0 * bound[i].off : 0);", OPS, "linear"),
     "an encoder is not ended": ("queue.c", "    MTL_GET(end_encoding, be->encoder);\n    metal_give(&be->encoder);\n    MTL_GET(commit",
                                 "    metal_give(&be->encoder);\n    MTL_GET(commit", BACKEND, None),
     "a command buffer is not retained": ("queue.c", "be->commands = MTL_GET(retain, commands);", "be->commands = commands;",
@@ -43,12 +43,12 @@ PLANTS = {
                                       "    (void)be;\n    for (int32_t i = 0; i < src.rows", BACKEND, None),
     "the host writes before the end": ("memory.c", "    TRY(metal_sync(be));\n    for (int32_t i = 0; i < dst.rows",
                                        "    (void)be;\n    for (int32_t i = 0; i < dst.rows", BACKEND, None),
-    "a buffer that is too short": ("memory.c", "MTL(new_buffer, be->device, held, SHARED_STORAGE)",
-                                   "MTL(new_buffer, be->device, (held + 1) / 2, SHARED_STORAGE)", BACKEND, None),
-    "a buffer that is never released": ("memory.c", "    metal_give(&b->buffer);\n", "", BACKEND, None),
+    "a buffer that is too short": ("device.c", "MTL(new_buffer, be->device, bytes, SHARED_STORAGE)",
+                                   "MTL(new_buffer, be->device, (bytes + 1) / 2, SHARED_STORAGE)", BACKEND, None),
+    "a buffer that is never released": ("memory.c", "        metal_give(&b->buffer);\n", "        (void)0;\n", BACKEND, None),
     "memory that is not zeroed": ("memory.c", "    memset(b->data, 0, held);\n", "", BACKEND, None),
-    "a buffer in another storage": ("memory.c", "SHARED_STORAGE = 0", "SHARED_STORAGE = 32", BACKEND, None),
-    "the largest buffer is not asked for": ("memory.c", " || held > be->max_buffer)", ")", BACKEND, None),
+    "a buffer in another storage": ("device.c", "SHARED_STORAGE = 0", "SHARED_STORAGE = 32", BACKEND, None),
+    "the largest buffer is not asked for": ("device.c", "if (bytes > be->max_buffer)", "if (bytes > 2 * be->max_buffer)", BACKEND, None),
     "kernels with fast math": ("device.c", "MATH_MODE_SAFE = 0", "MATH_MODE_SAFE = 2", BACKEND, None),
     "kernels with fast math before macOS 15": ("device.c", "options, false);", "options, true);", BACKEND, None),
     "an object released twice": ("device.c", "    MTL_GET(release, options);\n",
@@ -126,6 +126,22 @@ PLANTS = {
     "rounded inputs read by token": ("ops_moe.c", "        args.by_token = 0;\n", "", MOE, None),
     "an expert's scale gives way to the peak": ("ops_moe.c", "if (ml->hidden_scale)", "if (ml->hidden_scale && !ml->input_scale)", MOE,
                                                 None),
+    "offsets of pieces are lost": ("queue.c", "b->at + (b ==", "0 * b->at + (b ==", POOL, None),
+    "pieces in one place": ("pool.c", "        block->used += held;\n", "", POOL, None),
+    "more than is planned": ("pool.c", " || held > planned - *used)", ")", POOL, None),
+    "a piece that is cleared while commands use its buffer": ("pool.c", "        TRY(metal_sync(be)); /* commands may use its other pieces */\n",
+                                                             "", POOL, None),
+    "a buffer for each piece": ("pool.c", "{.bytes = bytes > held ? bytes : held}", "{.bytes = bytes > held ? held : held}", POOL, None),
+    "buffers of the plan that are not released": ("pool.c", "        metal_give(&be->block[i].buffer);\n", "        (void)0;\n", POOL, None),
+    "attention that is cut begins anew": ("shaders/attention.metal", "int t = a.first + (int)group.x", "int t = (int)group.x", OPS, "attention"),
+    "tiles that are cut begin anew": ("shaders/attention_matrix.metal", "tile = a.first + (int)group.x", "tile = (int)group.x", OPS,
+                                      "attention"),
+    "attention that is not cut": ("ops_attention.c", "most = most ? most : 1;", "most = (uint64_t)n;", OPS, "attention"),
+    "values without their scales": ("shaders/attention_matrix.metal", "if (TYPE != METAL_I8 && TYPE != METAL_E4M3)\n        return;",
+                                    "if (TYPE != METAL_I8)\n        return;", OPS, "attention"),
+    "scales of values reach rows that do not see them": ("shaders/attention_matrix.metal",
+                                                         "if (key >= keys[r] && key < keys[8 + r])\n            p.thread",
+                                                         "if (key_row[e] >= 0 && key + r + keys[0] >= 0)\n            p.thread", OPS, "attention"),
     "parts that only look like neighbours": ("weight.c", "next->at == end)", "next->at >= end)", WEIGHTS, None),
     "pipelines that no model needs": ("device.c", "return i <= (int)KERNEL_round_experts", "return i < 0", BACKEND, None),
     "columns of matrices that are not checked": ("matrices.c", "return check_columns(be, c);", "return c ? ST_OK : check_columns(be, c);", BACKEND, None),
@@ -142,7 +158,7 @@ PLANTS = {
     "archives of old systems that stay": ("archive_files.c", "    remove_old(f->dir);\n", "    (void)remove_old;\n", ARCHIVE, None),
     "the archive that was used last goes": ("archive_files.c", "(void)utimensat(AT_FDCWD, f->path, NULL, 0);", "(void)f;", ARCHIVE, None),
 }
-PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE, ARCHIVE]
+PROGRAMS = [OPS, BACKEND, WEIGHTS, MOE, ARCHIVE, POOL]
 BASE = "without a mistake"
 
 

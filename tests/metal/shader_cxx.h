@@ -47,13 +47,18 @@ static metal_double_kernel kernel_of(const char *name, void (*fn)(const A &, R..
 
 template <typename T> static inline T simd_shuffle(T v, ushort lane)
 {
+    metal_double_exchange();
     return shfl(v, (int)lane);
 }
 
 template <typename T> static inline T simd_shuffle_xor(T v, ushort mask)
 {
+    metal_double_exchange();
     return shfl_xor(v, (int)mask);
 }
+/* From here on in the text of both GPUs, too. */
+#define shfl(v, from) simd_shuffle((v), (ushort)(from))
+#define shfl_xor(v, mask) simd_shuffle_xor((v), (ushort)(mask))
 
 static inline float widened_f16(uint16_t h)
 {
@@ -68,6 +73,7 @@ template <typename T> struct packed4 {
     }
 };
 typedef packed4<unsigned short> packed_ushort4;
+typedef packed4<uint8_t> packed_uchar4;
 typedef packed4<uint32_t> packed_uint4;
 typedef packed4<float> packed_float4;
 

@@ -14,7 +14,7 @@ import tap  # noqa: E402
 BIN = pathlib.Path(os.environ.get("INGOT_BIN", HERE.parents[1] / "build/release/bin"))
 GOOD = "echo 'ok 1 - fine'\necho '# fact speed 3 GB/s'\necho 1..1\n"
 PROGRAMS = ["probe", "device", "ops", "model", "bench"]
-RUN = ["probe", "device", "second-start", "ops", "same-bytes", "matrices", "matrices-same", "golden", "bench", "matrices-bench", "stories"]  # of PROGRAMS; serve runs in metal_check
+RUN = ["probe", "device", "second-start", "simple", "ops", "same-bytes", "matrices", "matrices-same", "golden", "bench", "matrices-bench", "stories"]  # of PROGRAMS; serve runs in metal_check
 ALL = ",".join(["configure", "build", *RUN])
 
 
@@ -101,7 +101,7 @@ def programs_that_die_or_are_cut_short_or_missing():
 def a_hanging_program_is_ended_with_what_it_started():
     with tempfile.TemporaryDirectory() as folder:
         pid = pathlib.Path(folder) / "pid"
-        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "ops=1", "--limit", "matrices=1")
+        r, rows = Programs(ops=f"sleep 100000 &\necho $! > {pid}\nwait\n").check("--limit", "simple=1", "--limit", "ops=1", "--limit", "matrices=1")
         child = int(pid.read_text())
     assert r.returncode == 1 and rows["ops"]["verdict"] == "FAILED" and "1 s were up" in rows["ops"]["note"], rows["ops"]
     assert rows["stories"]["verdict"] == "passed", rows
@@ -163,6 +163,23 @@ def a_build_for_macos_without_tests_has_the_programs():
         assert f"bin/metal_{name}: C_EXECUTABLE_LINKER" in targets, name
     for name in "ingot", "ingot-coordinator", "ingot-gateway", "ingot-worker":
         assert re.search(rf"^bin/{name}: C\w*_EXECUTABLE_LINKER", targets, re.M), name
+
+
+@tap.case
+def a_gpu_without_functions_of_simdgroups_runs_the_simple_ops():
+    """As hosted machines have: all of these ops pass there, and one that exchanges in simdgroups is a mistake."""
+    program = BIN / "metal_ops_double"
+    if not program.exists():
+        raise tap.Skip("built without libobjc")
+    old = {**os.environ, "INGOT_EMULATE_FAMILY": "1005", "XDG_CACHE_HOME": "/dev/null"}
+    r = subprocess.run([program, "--simple", "--few"], capture_output=True, text=True, timeout=tap.LIMIT, env=old)
+    assert r.returncode == 1 and "needed is a GPU of family Apple7" in r.stdout, r.stdout
+    old["INGOT_METAL_GPU"] = "any"
+    r = subprocess.run([program, "--simple"], capture_output=True, text=True, timeout=tap.LIMIT, env=old)
+    good = [line for line in r.stdout.splitlines() if line.startswith("ok ")]
+    assert r.returncode == 0 and len(good) > 15 and not r.stderr, (r.stdout, r.stderr)
+    r = subprocess.run([program, "--few"], capture_output=True, text=True, timeout=tap.LIMIT, env=old)
+    assert r.returncode and "an exchange in a simdgroup on a GPU of family Apple5" in r.stdout + r.stderr, (r.stdout, r.stderr)
 
 
 def probe(**env):

@@ -39,7 +39,7 @@ Test(metal, what_cannot_be_opened)
 Test(metal, matrix_products_are_chosen_by_name)
 {
     static const char *const all[][2] = {
-        {NULL, "chains3"}, {"chains", "chains3"}, {"matrices", "matrices3"}};
+        {NULL, "chains3"}, {"chains", "chains3"}, {"matrices", "matrices4"}};
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         struct backend_info info;
         if (all[i][0])

@@ -4,9 +4,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/metal/metal_backend.h"
 #include "effort.h"
+#include "no_cache.h"
 #include "ops/moe_layers.h"
 #include "ops/op_checks.h"
 
@@ -15,6 +17,8 @@ static struct backend *open_named(const char *name)
     struct backend *be = NULL;
     struct backend_config cfg = {.isa = "plain", .threads = 1};
     cr_assert_eq(backend_open(&be, name, &cfg), ST_OK, "%s", status_detail());
+    if (strcmp(name, "metal") == 0)
+        check_no_cache(be);
     return be;
 }
 

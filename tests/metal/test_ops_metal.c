@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/metal/metal_backend.h"
 #include "effort.h"
 #include "lacks.h"
+#include "no_cache.h"
 #include "ops/op_checks.h"
 #include "ops/op_unheld.h"
 
@@ -30,6 +32,7 @@ static struct backend *open_matrices(void)
 
 static void close_metal(struct backend *be)
 {
+    check_no_cache(be);
     backend_ops_of(be)->close(be);
     cr_assert_eq(metal_double_live(), 0);
 }
@@ -103,23 +106,29 @@ Test(ops_metal, rows_do_not_depend_on_their_neighbours)
     close_metal(be);
 }
 
-/* Experts, whose cases are large, on one device. */
-static bool by_matrices(const struct op_case *c, uint64_t device)
+/* Devices whose matrices have other places of elements and other orders of sums. */
+static const uint64_t devices[] = {0, 1, 5, 62};
+
+/* Of case i: each on one of the devices in turn, so that every kernel meets all of them; with INGOT_ALL on each.  Experts, whose
+ * cases are large, on one device. */
+static bool by_matrices(size_t i, size_t device)
 {
-    return metal_by_matrices(c) || (c->op == &op_moe_ffn && device == 5);
+    const struct op_case *c = &op_cases[i];
+    return (metal_by_matrices(c) && (everything() || i % ARRAY_LEN(devices) == device)) ||
+           (c->op == &op_moe_ffn && devices[device] == 5);
 }
 
-/* On devices whose matrices have other places of elements and other orders of sums; chunks of 9 and 5
- * rows meet both kernels. */
+/* Chunks of 9 and 5 rows meet both kernels. */
 Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
 {
-    static const uint64_t devices[] = {0, 1, 5, 62};
+    size_t n = 0, of = 0;
     for (size_t d = 0; d < ARRAY_LEN(devices); d++) {
         metal_double_matrices(devices[d]);
         struct backend *be = open_matrices();
         for (size_t i = 0; i < n_op_cases; i++) {
             const struct op_case *c = &op_cases[i];
-            if (!by_matrices(c, devices[d]) || !runs(c))
+            of += metal_by_matrices(c) && runs(c);
+            if (!by_matrices(i, d) || !runs(c))
                 continue;
             metal_double_seed(0);
             float *out = results(be, c);
@@ -130,9 +139,44 @@ Test(ops_metal, matrix_products_have_the_bits_of_rows_alone)
             check_chunks(be, c, 5, out);
             check_chunks(be, c, 9, out);
             free(out);
+            n++;
         }
         close_metal(be);
     }
+    cr_log_info("%zu cases of %zu that INGOT_ALL runs", n, of);
+}
+
+/* Dispatches and command buffers of one token or tile each have the bits of one dispatch. */
+Test(ops_metal, attention_that_is_cut_has_the_same_bits)
+{
+    int n = 0;
+    for (int matrices = 0; matrices < 2; matrices++) {
+        struct backend *be = matrices ? open_matrices() : open_metal();
+        for (size_t i = 0; i < n_op_cases; i++) {
+            const struct op_case *c = &op_cases[i];
+            if (!metal_by_matrices(c) || c->n_kv == 0 || c->rows < 5 || c->rows > 20 || !runs(c) ||
+                (c->op == &op_attention_latent && c->dtype != DT_F32))
+                continue;
+            uint64_t before[] = {metal_double_dispatches(), 0, 0};
+            be->max_work = METAL_MAX_WORK;
+            float *want = results(be, c);
+            before[1] = metal_double_dispatches();
+            be->max_work = 1;
+            float *got = results(be, c);
+            before[2] = metal_double_dispatches();
+            int32_t tiles = c->rows * c->q_per_kv / 8 + c->n_seqs;
+            int32_t most = matrices && tiles < c->rows ? tiles : c->rows;
+            cr_assert_geq(before[2] - before[1], before[1] - before[0] + (uint64_t)most - 1, "%s",
+                          op_case_name(c));
+            cr_assert_arr_eq(got, want, (size_t)c->rows * (size_t)c->op->cols(c) * sizeof *got,
+                             "%s", op_case_name(c));
+            free(want);
+            free(got);
+            n++;
+        }
+        close_metal(be);
+    }
+    cr_assert(getenv("INGOT_OPS") || n > 8);
 }
 
 Test(ops_metal, what_a_cache_cannot_hold_is_seen_by_later_tokens_alone)

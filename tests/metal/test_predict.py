@@ -1,6 +1,7 @@
 """The figures of README.md are those of predict.py, its counts those of the shader text, its dispatches the double's."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -64,6 +65,20 @@ def matrices_are_better_for_prompts_alone():
             assert predict.prefill(counts, "8B", kind, chip, kernels="matrices ") > predict.prefill(counts, "8B", kind, chip)
             assert predict.decode(counts, "8B", kind, chip, kernels="matrices ")["products"] >= \
                 predict.decode(counts, "8B", kind, chip)["products"]
+
+
+@tap.case
+def a_command_buffer_takes_less_than_half_a_second():
+    """macOS ends long ones: of the slowest kernels on the slowest chip, attention without other simdgroups beside it."""
+    header = (HERE.parents[1] / "backends/metal/metal_backend.h").read_text()
+    most = 1 << int(re.search(r"METAL_MAX_WORK = UINT64_C\(1\) << (\d+)", header)[1])
+    counts = predict.counts_of(README)
+    for chip in predict.CHIPS:
+        lanes = predict.rate(chip)[0]
+        for name, ticks in counts.items():
+            if name in predict.BITS:
+                assert most * max(ticks) / lanes < 0.5, (chip, name)
+        assert most * max(counts["attention f16"] + counts["attention bf16"]) * predict.LONE / lanes < 0.5, chip
 
 
 @tap.case

@@ -1,13 +1,18 @@
 # The Metal backend on the tests' double of Metal; label emulator: under AddressSanitizer too.
 if(TARGET ingot_metal_double)
   # Kernels end by a trap at an address that is not aligned to its type; the sanitizers' builds report it themselves.
-  if(NOT INGOT_SANITIZE)
+  if(INGOT_SANITIZE)
+    target_compile_options(ingot_metal_double PRIVATE -O2) # the tests' time is that of the kernels
+  else()
     target_compile_options(ingot_metal_double PRIVATE -fsanitize=alignment -fsanitize-undefined-trap-on-error)
   endif()
   foreach(name double metal_archive metal_backend metal_weights)
     ingot_test(test_${name} metal/test_${name}.c LIBS ingot_backends ingot_common LABEL metal emulator)
     ingot_emulated(test_${name})
   endforeach()
+  ingot_test(test_metal_pool metal/test_metal_pool.c gpu/rank_rig.c LIBS ingot_runtime ingot_backends ingot_common m
+    LABEL metal emulator)
+  ingot_emulated(test_metal_pool)
   ingot_test(test_ops_metal metal/test_ops_metal.c ops/op_unheld.c LIBS ingot_op_cases ingot_backends ingot_common LABEL metal emulator)
   ingot_emulated(test_ops_metal)
   ingot_test(test_moe_metal metal/test_moe_metal.c ops/moe_layers.c LIBS ingot_backends ingot_common m

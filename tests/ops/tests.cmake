@@ -9,6 +9,7 @@ ingot_test(test_quant ops/test_quant.c LIBS ingot_backends ingot_common m LABEL 
 ingot_test(test_moe ops/test_moe.c ops/moe_layers.c LIBS ingot_backends ingot_common m LABEL ops)
 ingot_test(test_bf16 ops/test_bf16.c LIBS ingot_op_cases ingot_backends ingot_common m LABEL ops)
 ingot_test(test_inputs ops/test_inputs.c LIBS ingot_op_cases ingot_backends ingot_common m LABEL ops)
+ingot_script_test(ops_table COMMAND ${INGOT_PYTHON} tests/ops/ops_table.py)
 ingot_test(test_pool ops/test_pool.c LIBS ingot_backends ingot_common Threads::Threads LABEL ops)
 
 # The bits of every case are frozen: whoever changes them on purpose writes digests.txt anew.

@@ -114,7 +114,7 @@ static inline void keys_of(constant struct metal_attention_args &a, int pos, int
 
 /* Keys 32 at a time from a multiple of 32 on, a key a lane, with an online softmax: a score is a
  * chain over the dimensions, a value a chain over the keys; a sink last, a key whose value is 0.
- * Groups: [tokens, query heads]. */
+ * Groups: [tokens from the first of the dispatch on, query heads]. */
 template <int TYPE>
 static inline void
 attend(constant struct metal_attention_args &a, const device float *queries,
@@ -125,8 +125,8 @@ attend(constant struct metal_attention_args &a, const device float *queries,
        threadgroup float *q, uint3 group, uint lane)
 {
     const int PER_LANE = METAL_MAX_HEAD / 32;
-    int t = (int)group.x, h = (int)group.y, g = (h + a.q_offset) / a.q_per_kv, pos = positions[t];
-    int seq = seq_of(q_start, a.n_seqs, t), lo, hi;
+    int t = a.first + (int)group.x, h = (int)group.y, g = (h + a.q_offset) / a.q_per_kv;
+    int seq = seq_of(q_start, a.n_seqs, t), pos = positions[t], lo, hi;
     const device int32_t *blocks = table + (int64_t)seq * a.table_stride;
     float o[PER_LANE], m = -INFINITY, l = 0.0f;
     keys_of(a, pos, kv_len[seq], &lo, &hi);

@@ -1,4 +1,5 @@
-/* Attention by products of 8x8 matrices (matrix.metal), for caches of f32, f16 and bf16.  A threadgroup has
+/* Attention by products of 8x8 matrices (matrix.metal), for heads of up to METAL_MATRIX_WIDE_HEAD elements: of
+ * larger ones a lane's part of the output does not fit into registers.  A threadgroup has
  * 8 rows, each a token and a head, of one sequence and heads of one KV head: a prefill's tokens, or in a decode
  * the heads that share keys, padded with zeros.  Keys are in splits of 32 at absolute positions; simdgroup j
  * takes the splits whose number modulo METAL_LINEAR_SIMDS is j, in ascending order, with an online softmax
@@ -23,7 +24,7 @@ static inline struct row_tile row_tile_of(constant struct metal_attention_args &
                                           const device int32_t *q_start, uint3 group)
 {
     struct row_tile t;
-    int lo = 0, hi = a.n_seqs - 1, tile = (int)group.x;
+    int lo = 0, hi = a.n_seqs - 1, tile = a.first + (int)group.x;
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
         if (first_row_tile(q_start, a.q_per_kv, mid) <= tile)
@@ -91,6 +92,10 @@ static inline void four_of(const device uint8_t *p, int64_t row, int i, int n, t
     if (i + 4 > n) {
         UNROLL for (int j = 0; j < 4; j++)
             to[j] = i + j < n ? cache_at<TYPE>(p, row + i + j) : 0.0f;
+    } else if (TYPE == METAL_I8 || TYPE == METAL_E4M3) {
+        packed_uchar4 v = *(const device packed_uchar4 *)(p + row + i);
+        UNROLL for (int j = 0; j < 4; j++)
+            to[j] = TYPE == METAL_I8 ? (float)(int8_t)v[j] : f32_of_e4m3(v[j]);
     } else if (TYPE == METAL_F32) {
         packed_float4 v = *(const device packed_float4 *)((const device float *)p + row + i);
         UNROLL for (int j = 0; j < 4; j++)
@@ -220,10 +225,28 @@ static inline void rows_most(threadgroup float *peak, const thread int *at, cons
     SIMD_BARRIER(); /* they are read before the next ones are written */
 }
 
+/* p [8 rows, 8 keys from key0 on] times the scales of the keys' values.  A row that does not see its key keeps 0:
+ * the scale may be no number. */
+template <int TYPE>
+static inline void weigh_values(constant struct metal_attention_args &a, const device float *v_scale,
+                                int g, int key0, const thread int *at, const thread int *key_row,
+                                const threadgroup int32_t *keys, thread simdgroup_float8x8 &p)
+{
+    if (TYPE != METAL_I8 && TYPE != METAL_E4M3)
+        return;
+    UNROLL for (int e = 0; e < 2; e++) {
+        int key = key0 + at[e] % 8, r = at[e] / 8;
+        if (key >= keys[r] && key < keys[8 + r])
+            p.thread_elements()[e] = p.thread_elements()[e] *
+                                     scale_at<TYPE>(v_scale, (int64_t)key_row[e] * a.n_kv + g);
+    }
+}
+
 /* A simdgroup's part of the 8 rows, of its splits: the sum of weighted values, o and l not yet divided. */
 template <int TYPE, int COLS>
 static inline void attend_splits(constant struct metal_attention_args &a, const thread struct row_tile &t,
                                  const device uint8_t *k, const device uint8_t *v,
+                                 const device float *k_scale, const device float *v_scale,
                                  const device int32_t *positions, const device int32_t *blocks,
                                  const device float *rel_bias, const threadgroup float *q,
                                  const threadgroup int32_t *keys, threadgroup float *peak, int g,
@@ -254,7 +277,10 @@ static inline void attend_splits(constant struct metal_attention_args &a, const 
                 int key = key0 + 8 * i + at[e] % 8, r = at[e] / 8;
                 float x = -INFINITY;
                 if (key >= keys[r] && key < keys[8 + r])
-                    x = score_of(a, rel_bias, s[i].thread_elements()[e], key, pos[e], head[e]);
+                    x = score_of(a, rel_bias,
+                                 s[i].thread_elements()[e] *
+                                     scale_at<TYPE>(k_scale, (int64_t)key_row[2 * i + e] * a.n_kv + g),
+                                 key, pos[e], head[e]);
                 s[i].thread_elements()[e] = x;
                 best[e] = x > best[e] ? x : best[e];
             }
@@ -272,6 +298,7 @@ static inline void attend_splits(constant struct metal_attention_args &a, const 
         }
         UNROLL for (int i = 0; i < 4; i++) {
             simdgroup_multiply_accumulate(l, s[i], ones, l);
+            weigh_values<TYPE>(a, v_scale, g, key0 + 8 * i, at, key_row + 2 * i, keys, s[i]);
             add_values<TYPE, COLS>(a, t, v, g, key0 + 8 * i, at, value_row + 2 * i, keys, s[i], o);
         }
     }
@@ -311,12 +338,12 @@ static inline void merge_splits(const thread int *at, uint simd, const thread fl
     }
 }
 
-/* Groups: [tiles of 8 rows at most, KV heads]. */
+/* Groups: [tiles of 8 rows at most from the first of the dispatch on, KV heads]. */
 template <int TYPE, int COLS>
 static inline void
 attend_tile(constant struct metal_attention_args &a, const device float *queries,
-            const device uint8_t *k, const device uint8_t *v, const device int32_t *positions,
-            const device int32_t *q_start, const device int32_t *kv_len, const device int32_t *table,
+            const device uint8_t *k, const device uint8_t *v, const device float *k_scale,
+            const device float *v_scale, const device int32_t *positions, const device int32_t *q_start, const device int32_t *kv_len, const device int32_t *table,
             const device float *sinks, const device float *rel_bias, device float *out,
             threadgroup float *q, threadgroup float *peak, threadgroup float *most,
             threadgroup float *total, threadgroup int32_t *keys, const thread int *at, uint3 group,
@@ -331,7 +358,7 @@ attend_tile(constant struct metal_attention_args &a, const device float *queries
     enter_tile<COLS>(a, t, queries, positions, kv_len, keys, q, index);
     UNROLL for (int i = 0; i < COLS / 8; i++)
         o[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    attend_splits<TYPE, COLS>(a, t, k, v, positions, table + (int64_t)t.seq * a.table_stride, rel_bias,
+    attend_splits<TYPE, COLS>(a, t, k, v, k_scale, v_scale, positions, table + (int64_t)t.seq * a.table_stride, rel_bias,
                               q, keys, peak + 64 * simd, (int)group.y, at, lane, simd, m, l, o);
     merge_splits<COLS>(at, simd, m, l, o, most, q, total);
     for (int i = (int)index; i < 8 * COLS; i += 32 * METAL_LINEAR_SIMDS) {
@@ -367,14 +394,17 @@ attend_tile(constant struct metal_attention_args &a, const device float *queries
         SHARED(float, total, [8]);                                                                 \
         SHARED(int32_t, keys, [16]);                                                               \
         int at[2];                                                                                 \
-        (void)k_scale, (void)v_scale;                                                              \
         find_places(place, index, at);                                                             \
-        attend_tile<type, cols>(a, queries, k, v, positions, q_start, kv_len, table, sinks, rel_bias, \
-                                out, q, peak, most, total, keys, at, group, index, lane, simd);    \
+        attend_tile<type, cols>(a, queries, k, v, k_scale, v_scale, positions, q_start, kv_len, table, \
+                                sinks, rel_bias, out, q, peak, most, total, keys, at, group, index, lane, simd);    \
     }
 ATTENTION_MATRIX(attention_matrix_f32, METAL_F32, METAL_MATRIX_HEAD)
 ATTENTION_MATRIX(attention_matrix_f16, METAL_F16, METAL_MATRIX_HEAD)
 ATTENTION_MATRIX(attention_matrix_bf16, METAL_BF16, METAL_MATRIX_HEAD)
+ATTENTION_MATRIX(attention_matrix_i8, METAL_I8, METAL_MATRIX_HEAD)
+ATTENTION_MATRIX(attention_matrix_e4m3, METAL_E4M3, METAL_MATRIX_HEAD)
 ATTENTION_MATRIX(attention_matrix_wide_f32, METAL_F32, METAL_MATRIX_WIDE_HEAD)
 ATTENTION_MATRIX(attention_matrix_wide_f16, METAL_F16, METAL_MATRIX_WIDE_HEAD)
 ATTENTION_MATRIX(attention_matrix_wide_bf16, METAL_BF16, METAL_MATRIX_WIDE_HEAD)
+ATTENTION_MATRIX(attention_matrix_wide_i8, METAL_I8, METAL_MATRIX_WIDE_HEAD)
+ATTENTION_MATRIX(attention_matrix_wide_e4m3, METAL_E4M3, METAL_MATRIX_WIDE_HEAD)

@@ -5,7 +5,7 @@
  *                      lane and simd: the thread's in its simdgroup of 32, the simdgroup's
  *   SHARED(t, n, dims) threadgroup memory, in kernels only
  *   widened_f16        the f16 of these bits as a number: dtype.h's f32_of_f16 in one instruction
- *   packed_ushort4, packed_uint4, packed_float4    four numbers that need the alignment of one
+ *   packed_uchar4, packed_ushort4, packed_uint4, packed_float4    four numbers that need the alignment of one
  *   UNROLL             before a loop of a fixed length, whose arrays are to be registers
  *   BARRIER            by all threads of the group; SIMD_BARRIER by those of a simdgroup
  * and the words of backends/cuda/gpu.h that the text of both GPUs, backends/gpu/, uses: a warp is a
