@@ -110,6 +110,12 @@ struct step_codes {
     uint2 scales;
 };
 
+/* Of LEVELS: of a half. */
+DEVICE float half_scale(const struct step_codes &c, int half)
+{
+    return f32_of_bits(half ? c.scales.y : c.scales.x);
+}
+
 /* scales: of the row in the step. */
 template <int KIND> DEVICE uint2 load_scales_of(const unsigned char *scales, int t)
 {
@@ -163,17 +169,16 @@ DEVICE void mma_half(float (&c)[4], const uint32_t (&w)[QUADS][4], const uint4 (
     }
 }
 
-/* The same of a segment's sum; lo, hi: of the rows of w. */
+/* The same of a segment's sum; lo, hi: of LEVELS the half's scales of the rows of w. */
 template <int KIND>
-DEVICE void add_half(float (&c)[4], const uint32_t (&w)[QUADS][4], const struct step_codes &lo,
-                     const struct step_codes &hi, const uint4 (&x)[2], int half)
+DEVICE void add_half(float (&c)[4], const uint32_t (&w)[QUADS][4], float lo, float hi,
+                     const uint4 (&x)[2])
 {
     if (KIND != SCALED_LEVELS) {
         mma_half(c, w, x);
         return;
     }
-    const float scale[2] = {f32_of_bits(half ? lo.scales.y : lo.scales.x),
-                            f32_of_bits(half ? hi.scales.y : hi.scales.x)};
+    const float scale[2] = {lo, hi};
     float q[4] = {};
     mma_half(q, w, x);
     UNROLL

@@ -88,7 +88,8 @@ DEVICE void add_step(float (&acc)[MT][NT][4], const struct step_codes (&w)[2 * M
             const uint4 b[2] = {ld_128(p), ld_128(p + 8)};
             UNROLL
             for (int m = 0; m < MT; m++)
-                add_half<KIND>(acc[m][j], f[m], w[2 * m], w[2 * m + 1], b, half);
+                add_half<KIND>(acc[m][j], f[m], half_scale(w[2 * m], half),
+                               half_scale(w[2 * m + 1], half), b);
         }
     }
 }

@@ -98,15 +98,18 @@ DEVICE void load_stage(unsigned char *smem, const struct scaled_experts &e,
     cp_async_commit(); /* also an empty group, so that the count stays right */
 }
 
+/* Of LEVELS scales.x is the half's alone. */
 template <int KIND, class SHAPE>
-DEVICE struct step_codes staged_codes(const unsigned char *stage, int row)
+DEVICE struct step_codes staged_codes(const unsigned char *stage, int row, int half)
 {
     const int t = lane_id() & 3, panel = row / SCALED_PANEL;
+    const unsigned char *scales = stage + SHAPE::scales_at + row * (SCALE_BYTES / SCALED_PANEL);
     struct step_codes c = {ld_128(stage + panel * STEP_BYTES + codes_at(row % SCALED_PANEL, t)),
                            {0, 0}};
-    if (mma_shape<KIND>::scales)
-        c.scales =
-            load_scales_of<KIND>(stage + SHAPE::scales_at + row * (SCALE_BYTES / SCALED_PANEL), t);
+    if (KIND == SCALED_LEVELS)
+        c.scales.x = ((const uint32_t *)scales)[half];
+    else if (mma_shape<KIND>::scales)
+        c.scales = load_scales_of<KIND>(scales, t);
     return c;
 }
 
@@ -133,12 +136,12 @@ DEVICE void add_step(float (&acc)[MT][NT][4], const struct scaled_matrix &w_of,
         for (int m = 0; m < MT; m++) {
             const int row = warp_row<MT>() + 16 * m + g;
             uint32_t w[QUADS][4];
-            const struct step_codes lo = staged_codes<KIND, shape>(stage, row),
-                                    hi = staged_codes<KIND, shape>(stage, row + 8);
+            const struct step_codes lo = staged_codes<KIND, shape>(stage, row, half),
+                                    hi = staged_codes<KIND, shape>(stage, row + 8, half);
             widen_half<KIND>(w, w_of, lo, hi, half);
             UNROLL
             for (int j = 0; j < NT; j++)
-                add_half<KIND>(acc[m][j], w, lo, hi, x[j], half);
+                add_half<KIND>(acc[m][j], w, half_scale(lo, 0), half_scale(hi, 0), x[j]);
         }
     }
 }
