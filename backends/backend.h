@@ -43,7 +43,8 @@ enum {
 enum numerics { NUMERICS_STRICT, NUMERICS_FAST };
 
 /* CPU: how activations meet BF16 weights.  (Quantised weights decide themselves: in 8 bits or in f32; with F32 integers
- * with an index of groups do it in f32: FEATURE_SORTED is absent.)  CUDA: with F32 e4m3 and NVFP4 weights meet f32, else f16 (scaled_kernels.h).
+ * with an index of groups do it in f32: FEATURE_SORTED is absent.)  CUDA: with F32 e4m3 weights and floats of 4 bits meet f32, else f16
+ * (scaled_kernels.h).
  *   F32         as they are
  *   BF16        rounded to BF16, in the order of sums of VDPBF16PS; any processor can compute it
  *   BF16_TILES  the same in the order of AMX's TDPBF16PS

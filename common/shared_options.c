@@ -102,7 +102,7 @@ static const struct shared_row table[] = {
               "AMX's sums, about four times as fast there.  auto: bf16-tiles with AMX, bf16 on "
               "AMD's processors that have it, otherwise f32; an encoder's stay f32.  f32 also keeps "
               "the inputs of GPTQ weights with desc_act in f32, which are rounded to 8 bits otherwise. "
-              " CUDA has auto, which rounds the inputs of e4m3 and NVFP4 weights to f16 for the matrix units, "
+              " CUDA has auto, which rounds the inputs of e4m3 weights and floats of 4 bits to f16 for the matrix units, "
               "and f32, which does not.  checkpoint: the inputs of quantised matrices are rounded as the "
               "scheme in config.json says; those of BF16 weights are as with f32, on CUDA as with "
               "auto."},

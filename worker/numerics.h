@@ -12,7 +12,7 @@
  *   | |   |      sums (backends/cpu/bf16.h); with "-order" behind it, quantised too where the index
  *   | |   |      of a GPTQ or compressed-tensors model has columns in any order; ac, as the
  *   | |   |      checkpoint's scheme has them; aw, rounded to the weights' type, to f16 where they meet
- *   | |   |      e4m3 and NVFP4 weights; aw-f32, in f32 where they meet these
+ *   | |   |      e4m3, NVFP4, nf4 and fp4 weights; aw-f32, in f32 where they meet these
  *   | |   strict or fast; fast promises no bits and is equal to nothing, itself included
  *   | backend
  *   NUMERIC_CONTRACT
@@ -40,7 +40,8 @@ struct numerics_facts {
     bool sorted;     /* columns are sorted by group: int_sorted of the model */
     /* of the CPU, not AUTO; F32 for a model without BF16 matrices */
     enum activations activations;
-    bool scaled_f32; /* of CUDA: e4m3 and NVFP4 matrices meet f32; false for a model without them */
+    bool
+        scaled_f32; /* of CUDA: matrices of e4m3 or floats of 4 bits meet f32; false for a model without them */
     enum dtype kv;
     int world;          /* ranks */
     const char *matrix; /* backend_info.matrix; "": none */

@@ -25,6 +25,7 @@
 #include "backends/cpu/panels.h"
 #include "backends/cpu/quant_panels.h"
 #include "backends/cpu/read_ahead.h"
+#include "backends/sorted_plan.h"
 
 enum {
     LANES = 16,
@@ -108,16 +109,7 @@ struct quant_panel {
     struct read_ahead read;
 };
 
-/* The columns of a matrix of sorted ones on this rank, a chunk of them, and what a row of x has for it: sorted.h. */
-struct sorted_shape {
-    int32_t groups;
-    int n_slices;
-    const int32_t *slice_end; /* [n_slices] */
-};
-struct sorted_chunk {
-    uint16_t group;
-    uint8_t quads, pads; /* of 4 places: 1 to 8; places of the last quad that are padding */
-};
+/* What a row of x has for a chunk of sorted columns (sorted.h). */
 struct sorted_x {
     float d, minus_sum; /* minus_sum = -(sum of a) */
 };

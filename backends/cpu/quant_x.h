@@ -62,12 +62,13 @@ static void row_sort(const struct sorted_shape *s, const void *plan, const float
     struct sorted_x *out = (struct sorted_x *)(void *)(row + sorted_infos_at(s));
     for (int i = 0; i < s->n_slices; i++)
         for (int32_t c = 0; c < n_chunks[i]; c++, chunk++, out++) {
-            float gathered[CHUNK];
+            float gathered[SORTED_CHUNK];
             struct quant_x info;
             int n = 4 * chunk->quads;
-            for (int e = 0; e < CHUNK; e++) /* order goes on with columns behind the last place */
+            for (int e = 0; e < SORTED_CHUNK;
+                 e++) /* order goes on with columns behind the last place */
                 gathered[e] = x[order[e]];
-            for (int e = 0; e < CHUNK; e++)
+            for (int e = 0; e < SORTED_CHUNK; e++)
                 gathered[e] = e < n ? gathered[e] : 0.0f;
             quantize_group(gathered, (int8_t *)row, &info); /* the rest is overwritten */
             *out = (struct sorted_x){info.d, (float)info.start / 128.0f};

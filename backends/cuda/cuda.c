@@ -123,15 +123,15 @@ static void cuda_info(struct backend *be, struct backend_info *out)
         cudaDeviceGetPCIBusId(bus, sizeof bus, be->device) != cudaSuccess ||
         cudaMemGetInfo(&mem_free, &mem_total) != cudaSuccess)
         cudaGetLastError(); /* shows as no memory; the next op names the error */
-    _Static_assert(N_FEATURES == 24, "all but two are here: is the new one, too?");
+    _Static_assert(N_FEATURES == 24, "all but one are here: is the new one, too?");
     *out = (struct backend_info){
         .mem_free = mem_free,
         .mem_total = mem_total,
         .mem_own = be->planned && !be->device_pool[pool_of(PART_OWN)].at ? cuda_own_bytes(be) : 0,
         .graphs = true,
         .experts = true,
-        .features =
-            ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_EXPERTS | 1U << FEATURE_SORTED),
+        .features = ((1U << N_FEATURES) - 1) & ~(1U << FEATURE_ROUND_EXPERTS) &
+                    ~(be->exact_x ? 1U << FEATURE_SORTED : 0),
         .kv_types = 1U << DT_F32 | 1U << DT_F16 | 1U << DT_BF16 | 1U << DT_I8 | 1U << DT_E4M3,
         .activations = be->exact_x ? ACTIVATIONS_F32 : ACTIVATIONS_AUTO,
     };

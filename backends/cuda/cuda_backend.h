@@ -12,9 +12,10 @@ extern "C" {
 #include "backends/cuda/k_layout.h"
 #include "backends/cuda/quant_layout.h"
 #include "backends/cuda/scaled_layout.h"
+#include "backends/cuda/sorted_layout.h"
 
 enum {
-    CUDA_CONTRACT = 3, /* raise it with every change of a bit of this backend alone */
+    CUDA_CONTRACT = 4, /* raise it with every change of a bit of this backend alone */
     N_EVENTS = 16,
     STAGING_BYTES = 16 << 20,      /* pinned memory through which host data goes */
     SCRATCH_BYTES = 96 << 20,      /* of the device, for one op at a time */
@@ -60,7 +61,10 @@ struct weight {
     int32_t skip;
     /* With scales in f32: [n_pad / SCALED_PANEL] panels.  Else of SCALED_NONE. */
     struct scaled_place scaled;
-    /* Rows of several types of which one is not of floats: a weight for each, and no data here. */
+    /* Of sorted columns: a head and [n_pad / QUANT_PANEL] panels.  Else of 0 bits. */
+    struct sorted_place sorted;
+    /* Rows of several types of which one is not of floats, or in several orders of columns: a weight for each, of a stack
+     * a stack, and no data here. */
     int32_t n_parts;
     struct weight *part[N_WEIGHT_PARTS];
 };
@@ -178,12 +182,27 @@ static inline const void *matrix_of(const struct weight *w)
 
 static inline bool has_panels(const struct weight *w)
 {
-    return w->quant || w->scaled.kind != SCALED_NONE;
+    return w->quant || w->sorted.bits || w->scaled.kind != SCALED_NONE ||
+           (w->n_stacked && w->n_parts);
+}
+
+/* Does x meet the weights in 8 bits (quant_kernels.h)? */
+static inline bool is_quantised(const struct weight *w)
+{
+    return w->quant || w->sorted.bits;
 }
 
 static inline size_t panel_bytes_of(const struct weight *w)
 {
-    return w->quant ? w->place.panel_bytes : w->scaled.panel_bytes;
+    return w->quant         ? w->place.panel_bytes
+           : w->sorted.bits ? w->sorted.panel_bytes
+                            : w->scaled.panel_bytes;
+}
+
+/* Of a matrix, or of each of a stack. */
+static inline size_t panels_bytes_of(const struct weight *w)
+{
+    return w->sorted.head_bytes + (size_t)w->n_pad / QUANT_PANEL * panel_bytes_of(w);
 }
 
 /* pool.c */

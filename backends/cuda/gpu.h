@@ -50,7 +50,7 @@
  * Memory:
  *   uint4 ld_stream_128(p)          16 aligned bytes that are read once and by no kernel written
  *                                   meanwhile (no L1)
- *   uint2 ld_stream_64(p), uint32_t ld_stream_32(p)   likewise, aligned to their size
+ *   uint2 ld_stream_64(p), uint32_t ld_stream_32(p), ld_stream_16(p)   likewise, aligned to their size
  *   uint4 ld_128(p), st_128(p, v)   16 aligned bytes, global or shared
  *   cp_async_16(smem, global, real = true)   16 aligned bytes; real false: zeros, nothing is read
  *   cp_async_commit(), cp_async_wait<N>()    N: committed groups that may be still under way; then

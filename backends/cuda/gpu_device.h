@@ -106,6 +106,13 @@ DEVICE uint32_t ld_stream_32(const void *p)
     return v;
 }
 
+DEVICE uint32_t ld_stream_16(const void *p)
+{
+    uint16_t v;
+    asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
+    return v;
+}
+
 DEVICE uint4 ld_128(const void *p)
 {
     return *(const uint4 *)p;

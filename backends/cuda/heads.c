@@ -5,7 +5,7 @@
 static size_t matrix_bytes(const struct weight *w)
 {
     if (has_panels(w))
-        return (size_t)w->n_pad / QUANT_PANEL * panel_bytes_of(w);
+        return panels_bytes_of(w);
     return (size_t)w->n_pad * (size_t)w->k_pad * dtype_size(w->dtype);
 }
 

@@ -137,7 +137,7 @@ enum status cuda_linear(struct backend *be, const struct weight *w, struct view 
         return run_operand(be, w, x, out);
     if (w->n_parts > 0)
         return run_parts(be, w, x, out);
-    if (w->quant)
+    if (is_quantised(w))
         return cuda_linear_quant(be, w, x, out);
     if (w->scaled.kind != SCALED_NONE)
         return cuda_linear_scaled(be, w, x, out);

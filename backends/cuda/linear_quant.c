@@ -3,12 +3,28 @@
 
 #include <string.h>
 
+static struct quant_matrix matrix_of_sorted(const struct weight *w)
+{
+    const unsigned char *head = matrix_of(w);
+    return (struct quant_matrix){.w = head ? head + w->sorted.head_bytes : NULL,
+                                 .head = head,
+                                 .sorted = w->sorted,
+                                 .panel_bytes = w->sorted.panel_bytes,
+                                 .form = w->sorted.bits + QUANT_SORTED,
+                                 .halves = 1,
+                                 .n = w->n,
+                                 .k = w->k};
+}
+
 static struct quant_matrix matrix_of_quant(const struct weight *w)
 {
     const struct quant_type *q = w->quant;
+    if (w->sorted.bits)
+        return matrix_of_sorted(w);
     struct quant_matrix m = {.w = matrix_of(w),
                              .at = w->place,
-                             .bits = q->bits,
+                             .panel_bytes = w->place.panel_bytes,
+                             .form = q->bits,
                              .halves = q->halves,
                              .low = q->low,
                              .bf16 = q->bf16,
@@ -26,6 +42,10 @@ static struct quant_slices slices_of(const struct weight *w)
 {
     const struct k_layout *k = &w->k_layout;
     struct quant_slices s = {.n_slices = k->n_slices, .skip = w->skip % QUANT_GROUP};
+    if (w->sorted.bits) {
+        s.x_at[k->n_slices] = w->sorted.n_chunks;
+        return s;
+    }
     for (int i = 0; i < k->n_slices; i++) {
         int32_t begin = k->col[i], end = k->col[i + 1];
         int32_t first = (int32_t)(((int64_t)begin + s.skip) / QUANT_GROUP);

@@ -11,6 +11,11 @@ static struct scaled_matrix matrix_of_scaled(const struct weight *w)
     const float *levels = dtype_levels(w->dtype);
     if (levels)
         memcpy(m.levels, levels, sizeof m.levels);
+    for (int i = 0; levels && i < 16; i++) {
+        uint32_t half = f16_of_f32(levels[i]);
+        m.level_bytes[i / 4] |= (half & 255U) << i % 4 * 8;
+        m.level_bytes[4 + i / 4] |= half >> 8 << i % 4 * 8;
+    }
     return m;
 }
 

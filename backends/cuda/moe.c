@@ -57,10 +57,29 @@ static bool has_mma(const struct weight *w)
     return w && w->scaled.mma;
 }
 
-/* The same of a row for w, k columns: with mma of slices that begin in a block more. */
+/* Bytes of a row's records for a quantised matrix; of a stack for each part, the larger one's: they are packed one after
+ * the other. */
+static size_t records_bytes(const struct weight *w)
+{
+    size_t most =
+        w->sorted.bits ? (size_t)w->sorted.n_chunks : (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
+    for (int32_t i = 0; i < w->n_parts; i++)
+        most = larger(i > 0 ? most : 0, (size_t)w->part[i]->sorted.n_chunks);
+    return most * QUANT_RECORD;
+}
+
+/* Sorted columns, of one order or of one for each part. */
+static bool has_orders(const struct weight *w)
+{
+    return w && (w->sorted.bits || w->n_parts > 0);
+}
+
+/* The same of a row for w, k columns: with mma of slices that begin in a block more, of sorted columns of chunks. */
 static size_t packed_row_bytes(const struct weight *w, size_t k)
 {
     size_t own = has_mma(w) ? (size_t)w->k_pad * sizeof(uint16_t) : 0;
+    if (has_orders(w))
+        own = records_bytes(w);
     return larger(packed_bytes(k), own);
 }
 
@@ -101,6 +120,13 @@ static int32_t chunk_of(const struct moe_layer *ml, int32_t n_tokens)
 /* Bytes that the slices of a row add at most where they begin in a block, packed and unscaled. */
 enum { GAPS_BYTES = N_SLICES * (2 * 256 + 2 * (int)sizeof(float)), GAPS_TOKENS = 64 };
 
+/* Bytes of a token's records of sorted columns, in groups of 32 or more. */
+static size_t token_records(const struct moe_layer *ml)
+{
+    size_t k = (size_t)ml->hidden + (size_t)ml->ffn;
+    return (size_t)ml->top_k * ((N_SLICES + 1) * k / SORTED_CHUNK + 2 * N_SLICES) * QUANT_RECORD;
+}
+
 size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t max_tokens)
 {
     (void)be;
@@ -108,8 +134,9 @@ size_t cuda_moe_scratch(struct backend *be, const struct moe_layer *ml, int32_t 
     size_t gaps = 2 * (size_t)few * (size_t)ml->top_k * GAPS_BYTES + 4 * ALIGN;
     struct moe_layer shape = *ml; /* a plan is made before there are weights */
     shape.gate_up = shape.down = NULL;
-    return larger(room_of(&shape, chunk_of(ml, max_tokens)).total,
-                  room_of(&shape, chunk_of(ml, few)).total + gaps);
+    size_t most = larger(room_of(&shape, chunk_of(ml, max_tokens)).total,
+                         room_of(&shape, chunk_of(ml, few)).total + gaps);
+    return larger(most, room_of(&shape, chunk_of(ml, 1)).total + token_records(ml) + 4 * ALIGN);
 }
 
 /* A chunk of tokens. */
@@ -197,9 +224,8 @@ static bool fuses_hidden(const struct moe_layer *ml)
 /* Bytes of packed rows of x for a product: quantised, records. */
 static size_t x_bytes(const struct weight *w, size_t pairs)
 {
-    size_t groups = (size_t)w->k / QUANT_GROUP + 2 * N_SLICES;
-    if (w->quant)
-        return round_up_size(pairs * groups * QUANT_RECORD, ALIGN);
+    if (w->quant || has_orders(w))
+        return round_up_size(pairs * records_bytes(w), ALIGN);
     if ((has_panels(w) && !has_mma(w)) || w->dtype == DT_F32)
         return 0;
     return round_up_size(pairs * packed_row_bytes(w, (size_t)w->k), ALIGN) +
@@ -223,16 +249,16 @@ static bool fits(const struct moe_layer *ml, int32_t n_tokens, size_t bytes)
     struct room r = room_of(ml, n_tokens);
     return r.total <= bytes &&
            x_bytes(ml->gate_up, pairs) + gated_bytes(ml, pairs) <= r.shared_bytes &&
-           (!ml->down->quant || x_bytes(ml->down, pairs) <=
-                                    r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed);
+           (!is_quantised(ml->down) ||
+            x_bytes(ml->down, pairs) <=
+                r.unscale + pairs * unscale_bytes((size_t)ml->ffn) - r.packed);
 }
 
 static struct quant_experts quant_experts_of(const struct chunk *c, const struct weight *w,
                                              struct view x, struct view out, char *packed)
 {
-    struct quant_experts e = {.job = quant_job_of(w, x, out),
-                              .groups = c->groups,
-                              .expert_bytes = (size_t)w->n_pad / QUANT_PANEL * panel_bytes_of(w)};
+    struct quant_experts e = {
+        .job = quant_job_of(w, x, out), .groups = c->groups, .expert_bytes = panels_bytes_of(w)};
     e.job.n_tokens = n_pairs(c);
     e.job.packed = (unsigned char *)packed;
     return e;
@@ -243,9 +269,8 @@ static struct scaled_experts scaled_experts_of(const struct chunk *c, const stru
                                                struct view x, struct view out, char *packed,
                                                char *unscale)
 {
-    struct scaled_experts e = {.job = scaled_job_of(w, x, out),
-                               .groups = c->groups,
-                               .expert_bytes = (size_t)w->n_pad / SCALED_PANEL * panel_bytes_of(w)};
+    struct scaled_experts e = {
+        .job = scaled_job_of(w, x, out), .groups = c->groups, .expert_bytes = panels_bytes_of(w)};
     e.job.n_tokens = n_pairs(c);
     e.job.packed = (uint16_t *)(void *)packed;
     e.job.unscale = (float *)(void *)unscale;
@@ -259,18 +284,30 @@ static enum status run_scaled(struct backend *be, const struct scaled_experts *e
     return e->groups.tile_rows == MOE_ROWS_TILE ? scaled_moe_rows(be, e) : scaled_moe_tiles(be, e);
 }
 
+/* w, or a part of it, of quantised weights: its rows from ffn on to `up`, the others to out; NULL: all to out. */
+static enum status run_quant(struct backend *be, struct chunk *c, const struct weight *w,
+                             struct view out, float *up)
+{
+    struct quant_experts e = quant_experts_of(c, w, c->x, out, c->memory + c->room.shared);
+    e.job.rows = c->groups.token;
+    e.up = up;
+    e.ffn = c->ml->ffn;
+    TRY(quant_pack_experts(be, &e));
+    return quant_moe(be, &e);
+}
+
 /* gate|up, or up alone, of panels: gate to hidden, up to `up`. */
 static enum status run_panels(struct backend *be, struct chunk *c, struct view hidden, float *up)
 {
     const struct weight *w = c->ml->gate_up;
-    if (w->quant) {
-        struct quant_experts e = quant_experts_of(c, w, c->x, hidden, c->memory + c->room.shared);
-        e.job.rows = c->groups.token;
-        e.up = up;
-        e.ffn = c->ml->ffn;
-        TRY(quant_pack(be, &e.job));
-        return quant_moe(be, &e);
+    if (w->n_parts > 0) {
+        struct view beside = hidden;
+        beside.off = c->scratch.off + (size_t)((char *)up - c->memory);
+        TRY(run_quant(be, c, w->part[0], hidden, NULL));
+        return run_quant(be, c, w->part[1], beside, NULL);
     }
+    if (is_quantised(w))
+        return run_quant(be, c, w, hidden, up);
     char *packed = c->memory + c->room.shared;
     char *unscale =
         packed + round_up_size((size_t)n_pairs(c) * packed_row_bytes(w, (size_t)w->k), ALIGN);
@@ -363,7 +400,7 @@ static enum status run_rows_of_down(struct backend *be, const struct chunk *c, s
 {
     const struct weight *down = c->ml->down;
     size_t panels = (size_t)col / QUANT_PANEL * panel_bytes_of(down);
-    if (down->quant) {
+    if (is_quantised(down)) {
         struct quant_experts e = d->quant;
         e.job.m.w += panels;
         e.job.m.n = n;
@@ -414,9 +451,9 @@ static enum status run_down(struct backend *be, struct chunk *c, struct view hid
     struct down d = {.floats = product_of(c, down, hidden, parts)};
     d.floats.job.packed = (uint16_t *)(void *)(c->memory + c->room.packed);
     d.floats.job.unscale = (float *)(void *)(c->memory + c->room.unscale);
-    if (down->quant) {
+    if (is_quantised(down)) {
         d.quant = quant_experts_of(c, down, hidden, parts, c->memory + c->room.packed);
-        TRY(quant_pack(be, &d.quant.job));
+        TRY(quant_pack_experts(be, &d.quant));
     } else if (has_panels(down)) {
         d.scaled = scaled_experts_of(c, down, hidden, parts, c->memory + c->room.packed,
                                      c->memory + c->room.unscale);

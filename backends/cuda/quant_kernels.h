@@ -9,7 +9,8 @@
  *   slice   groups ascending from acc = +0, for each scale of a group:
  *           acc = fmaf((float)(sum of q a), scale * d, acc), the sum exact in integers; then with a
  *           minimum acc = fmaf(minimum, d * (float)(sum of a), acc)
- *   slices  pairwise as their tree; the bias last */
+ *   slices  pairwise as their tree; the bias last
+ * Of sorted columns (backends/sorted_plan.h): the chunks of a slice in their order in place of groups. */
 #ifndef BACKENDS_CUDA_QUANT_KERNELS_H
 #define BACKENDS_CUDA_QUANT_KERNELS_H
 
@@ -24,6 +25,7 @@ extern "C" {
 enum {
     QUANT_ROWS_MAX = 32, /* most tokens of quant_rows */
     QUANT_RECORD = 48,   /* bytes of a group of x: a [32] int8, then struct quant_info */
+    QUANT_SORTED = 16,   /* added to the bits of a code: a form of sorted columns */
 };
 
 /* d_sum = d * (float)(sum of a); sum[h]: of a over half h of the group, in integers. */
@@ -36,14 +38,19 @@ struct quant_info {
 struct quant_matrix {
     const unsigned char *w; /* [panels][panel_bytes] */
     struct quant_place at;
-    int32_t bits, halves, low, bf16;
+    const unsigned char *head; /* of sorted columns, whose place is `sorted` */
+    struct sorted_place sorted;
+    size_t panel_bytes;
+    int32_t form; /* the bits of a code, + QUANT_SORTED */
+    int32_t halves, low, bf16;
     int32_t minimum, sub, has_values; /* enum quant_minimum, enum quant_sub */
     uint32_t values[4];               /* int8 [16] */
     int32_t n, k;                     /* rows, columns */
 };
 
 /* Which groups the slices have.  Slice i has the columns up to end[i], the groups [first[i],
- * first[i] + x_at[i + 1] - x_at[i]) of w, and as many of x from x_at[i] on. */
+ * first[i] + x_at[i + 1] - x_at[i]) of w, and as many of x from x_at[i] on.  Of sorted columns the matrix's head says this;
+ * x_at[n_slices] is the most chunks. */
 struct quant_slices {
     int32_t n_slices, skip; /* skip: columns of the first group before the share's first */
     int32_t end[N_SLICES], first[N_SLICES], x_at[N_SLICES + 1];
@@ -58,7 +65,7 @@ struct quant_job {
     const float *x;    /* [T, K], rows x_stride elements apart */
     size_t x_stride;
     const int32_t *rows;   /* [T]: token i is row rows[i] of x, for quant_pack; NULL: i */
-    unsigned char *packed; /* [groups of x][T] records of QUANT_RECORD bytes */
+    unsigned char *packed; /* [groups of x, or chunks][T] records of QUANT_RECORD bytes */
     float *out;            /* [T, N], rows out_stride elements apart */
     size_t out_stride;
 };
@@ -82,6 +89,8 @@ struct quant_experts {
     int32_t ffn;
 };
 MUST_CHECK enum status quant_moe(struct backend *be, const struct quant_experts *e);
+/* x of all pairs -> packed: sorted columns have each expert's order. */
+MUST_CHECK enum status quant_pack_experts(struct backend *be, const struct quant_experts *e);
 
 /* linear_quant.c */
 /* The product of w, x and out but for `packed`. */

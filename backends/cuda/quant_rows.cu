@@ -14,7 +14,7 @@ template <int NT> struct quant_rows_shape {
  * ones are on their way; the first of them are loaded before the wait.
  * Shared memory: [WARPS][NT][QUANT_PANEL] f32.  Bytes: w once from memory; x [T, K] for each panel
  * from L1 or L2.  Bound by memory bandwidth up to some 8 tokens, then by instructions. */
-template <int BITS, int NT>
+template <int FORM, int NT>
 KERNEL(WARPS * 32, quant_rows_shape<NT>::per_sm)
 quant_rows_kernel(struct quant_job a)
 {
@@ -23,27 +23,28 @@ quant_rows_kernel(struct quant_job a)
     const int warp = warp_id(), lane = lane_id(), per_block = WARPS / a.s.n_slices;
     const int slice = warp % a.s.n_slices, n_panels = (a.m.n + QUANT_PANEL - 1) / QUANT_PANEL;
     const int panel = (int)blockIdx.x * per_block + warp / a.s.n_slices;
-    const int32_t first = a.s.first[slice];
-    const int32_t n = panel < n_panels ? a.s.x_at[slice + 1] - a.s.x_at[slice] : 0;
-    const unsigned char *w = a.m.w + (size_t)panel * a.m.at.panel_bytes;
-    struct quant_group<BITS> q[depth];
+    const struct slice_groups groups = slice_groups_of<FORM>(a.s, a.m.head, slice);
+    const int32_t n = panel < n_panels ? groups.n : 0;
+    struct group_reader<FORM> w = read_groups<FORM>(
+        a.m, a.m.head, a.m.w + (size_t)panel * a.m.panel_bytes, groups.first, n > 0);
+    struct quant_group<FORM> q[depth];
     UNROLL
     for (int i = 0; i < depth; i++)
         if (i < n)
-            load_group(q[i], a.m, w, first + i, lane);
+            load_next<FORM>(q[i], a.m, w);
     pdl_wait(); /* w is never written in a step, x is */
     const size_t x_step = (size_t)a.n_tokens * QUANT_RECORD;
-    const unsigned char *x = a.packed + (size_t)a.s.x_at[slice] * x_step;
+    const unsigned char *x = a.packed + (size_t)groups.x_at * x_step;
     float acc[NT] = {};
     for (int32_t g = 0; g < n; g += depth) {
         UNROLL
         for (int i = 0; i < depth; i++) {
             if (g + i >= n)
                 break;
-            add_group<BITS, NT>(acc, q[i], a.m, x, a.n_tokens);
+            add_group<FORM, NT>(acc, q[i], a.m, x, a.n_tokens);
             x += x_step;
             if (g + i + depth < n)
-                load_group(q[i], a.m, w, first + g + i + depth, lane);
+                load_next<FORM>(q[i], a.m, w);
         }
     }
     UNROLL
@@ -65,26 +66,26 @@ quant_rows_kernel(struct quant_job a)
     }
 }
 
-template <int BITS, int NT>
+template <int FORM, int NT>
 static enum status launch_nt(struct backend *be, const struct quant_job *job)
 {
     const int64_t panels = (job->m.n + QUANT_PANEL - 1) / QUANT_PANEL;
-    return LAUNCH_DEPENDENT(be, (quant_rows_kernel<BITS, NT>),
+    return LAUNCH_DEPENDENT(be, (quant_rows_kernel<FORM, NT>),
                             (unsigned)blocks_for(panels, WARPS / job->s.n_slices), WARPS * 32,
                             WARPS * NT * QUANT_PANEL * sizeof(float), *job);
 }
 
-template <int BITS> static enum status launch_rows(struct backend *be, const struct quant_job *job)
+template <int FORM> static enum status launch_rows(struct backend *be, const struct quant_job *job)
 {
     if (job->n_tokens == 1)
-        return launch_nt<BITS, 1>(be, job);
-    return job->n_tokens <= 8 ? launch_nt<BITS, 8>(be, job)
-                              : launch_nt<BITS, QUANT_ROWS_MAX>(be, job);
+        return launch_nt<FORM, 1>(be, job);
+    return job->n_tokens <= 8 ? launch_nt<FORM, 8>(be, job)
+                              : launch_nt<FORM, QUANT_ROWS_MAX>(be, job);
 }
 
 extern "C" enum status quant_rows(struct backend *be, const struct quant_job *job)
 {
-    switch (job->m.bits) {
+    switch (job->m.form) {
     case 2:
         return launch_rows<2>(be, job);
     case 3:
@@ -95,6 +96,10 @@ extern "C" enum status quant_rows(struct backend *be, const struct quant_job *jo
         return launch_rows<5>(be, job);
     case 6:
         return launch_rows<6>(be, job);
+    case 4 + QUANT_SORTED:
+        return launch_rows<4 + QUANT_SORTED>(be, job);
+    case 8 + QUANT_SORTED:
+        return launch_rows<8 + QUANT_SORTED>(be, job);
     default:
         return launch_rows<8>(be, job);
     }

@@ -57,7 +57,7 @@ extern "C" enum status cuda_embed(struct backend *be, const struct weight *table
         FAIL(ST_UNSUPPORTED,
              "an embedding of several types of which one is not of floats: the CUDA "
              "backend has none");
-    if (table->quant)
+    if (is_quantised(table))
         return cuda_embed_quant(be, table, first_id, ids, out);
     if (table->scaled.kind != SCALED_NONE)
         return cuda_embed_scaled(be, table, first_id, ids, out);

@@ -3,12 +3,13 @@
  *   mma false  in the order of the CPU backend's plain path (backends/cpu/kernels.h), so with its
  *              bits: one ascending chain of fmaf over the columns, from +0; x in f32
  *   mma true   an ascending chain sum = fmaf(p, scale, sum) of its segments, from +0; a segment is a
- *              block of 128 columns (E4M3), or 256 stored columns (SMALL: scale is factor / divisor)
+ *              block of 128 columns (E4M3), or 256 stored columns (SMALL: scale is factor / divisor; LEVELS: 1)
  *              p  a chain of mma.m16n8k16 of f16 from +0, those of a step ascending (scaled_mma.h),
- *                 times `unscale`, which is exact
+ *                 times `unscale`, which is exact.  LEVELS: an ascending chain p = fmaf(q, scale, p) over the
+ *                 halves of steps, from +0, q the chain of mma of a half, from +0
  *   With mma the segment's x is multiplied by a power of two as with f16 weights (linear_kernels.h), and
- *   rounded to f16; elements (SMALL: level times scale) are exact in f16 but for a power of two.
- *   unscale is the inverse of both. */
+ *   rounded to f16; elements (SMALL: level times scale) are exact in f16 but for a power of two, LEVELS' are
+ *   rounded to it.  unscale is the inverse of both powers. */
 #ifndef BACKENDS_CUDA_SCALED_KERNELS_H
 #define BACKENDS_CUDA_SCALED_KERNELS_H
 
@@ -26,6 +27,8 @@ struct scaled_matrix {
     struct scaled_place at;
     int32_t n, k;     /* rows, columns */
     float levels[16]; /* LEVELS, SMALL */
+    /* LEVELS with mma: the low bytes of the levels in f16, level i in byte i, then the high ones */
+    uint32_t level_bytes[8];
 };
 
 /* T = n_tokens. */

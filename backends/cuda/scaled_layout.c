@@ -42,6 +42,12 @@ static int32_t block_of(const struct weight_part *p)
     return p->dtype == DT_E4M3 ? FP8_BLOCK : p->block;
 }
 
+/* With mma a slice begins as far behind a multiple of these as its first column. */
+static int32_t unit_of(const struct weight_part *p)
+{
+    return scaled_kind_of(p->dtype) == SCALED_LEVELS ? SCALED_HALF : block_of(p);
+}
+
 struct k_layout scaled_k_layout(const struct weight_src *src)
 {
     const struct weight_part *p = src->part;
@@ -51,7 +57,7 @@ struct k_layout scaled_k_layout(const struct weight_src *src)
     struct k_layout k = {.n_slices = src->n_slices};
     for (int i = 0; i < k.n_slices; i++) {
         int32_t cols = src->slice_end[i] - k.col[i];
-        int32_t stored = cols > 0 ? (p->skip + k.col[i]) % block_of(p) + cols : 0;
+        int32_t stored = cols > 0 ? (p->skip + k.col[i]) % unit_of(p) + cols : 0;
         k.col[i + 1] = src->slice_end[i];
         k.at[i + 1] = k.at[i] + divide_up(stored, step) * step;
         k.seg[i + 1] = k.seg[i] + divide_up(stored, segment);
@@ -68,13 +74,17 @@ static size_t codes_bytes(enum scaled_kind kind, size_t cols)
 static struct scaled_place mma_place_of(const struct weight_src *src)
 {
     const struct weight_part *p = src->part;
-    struct scaled_place at = {
-        .kind = scaled_kind_of(p->dtype), .mma = true, .skip = p->skip, .block = block_of(p)};
+    struct scaled_place at = {.kind = scaled_kind_of(p->dtype),
+                              .mma = true,
+                              .skip = p->skip % unit_of(p),
+                              .block = unit_of(p)};
     struct k_layout k = scaled_k_layout(src);
     size_t cols = (size_t)k.at[k.n_slices], row = SCALED_PANEL * sizeof(float);
     at.n_scales = scale_blocks(at.block, at.skip, src->cols);
-    at.codes_at = at.kind == SCALED_SMALL ? 3 * row + cols / (size_t)at.block * SCALED_PANEL
-                                          : (size_t)at.n_scales * row;
+    if (at.kind == SCALED_SMALL)
+        at.codes_at = 3 * row + cols / (size_t)at.block * SCALED_PANEL;
+    else
+        at.codes_at = (at.kind == SCALED_LEVELS ? cols / SCALED_HALF : (size_t)at.n_scales) * row;
     at.panel_bytes = cols == 0 ? 0 : at.codes_at + codes_bytes(at.kind, cols);
     return at;
 }
@@ -140,7 +150,29 @@ static bool is_nan(uint8_t e4m3)
     return (e4m3 & 0x7f) == 0x7f;
 }
 
-/* Row r of a part to a lane of a panel with mma. */
+/* Row r of a part with levels to a lane of a panel with mma. */
+static void store_levels_row(const struct weight_part *p, const struct scaled_place *at,
+                             const struct k_layout *k, int32_t r, int lane, char *panel)
+{
+    enum { COLS = 2 * SCALED_HALF }; /* of a step */
+    const uint8_t *row = (const uint8_t *)p->data + (size_t)r * p->row_bytes;
+    const float *scale = p->scale + (size_t)r * p->scale_stride;
+    float *scales = (float *)(void *)panel;
+    for (int i = 0; i < k->n_slices; i++) {
+        int32_t to = k->at[i] + (at->skip + k->col[i]) % at->block;
+        for (int32_t c = k->col[i]; c < k->col[i + 1]; c++, to++) {
+            int32_t half = to % COLS / SCALED_HALF, in_half = to % SCALED_HALF;
+            size_t run = (size_t)(to / COLS * 4 + in_half / RUN);
+            char *byte = panel + at->codes_at + (run * SCALED_PANEL + (size_t)lane) * RUN +
+                         in_half % RUN / 4 * 4 + 2 * half + in_half % 4 / 2;
+            *byte = (char)(*byte | (row[c] & 15) << in_half % 2 * 4);
+            scales[((size_t)(to / COLS) * SCALED_PANEL + (size_t)lane) * 2 + (size_t)half] =
+                scale[(p->skip + c) / p->block];
+        }
+    }
+}
+
+/* Row r of a part of E4M3 or SMALL to a lane of a panel with mma. */
 static void store_mma_row(const struct weight_part *p, const struct scaled_place *at,
                           const struct k_layout *k, int32_t r, int lane, char *panel)
 {
@@ -185,7 +217,7 @@ void scaled_store_panel(const struct weight_src *src, const struct scaled_place 
         for (; row >= p->rows; p++)
             row -= p->rows;
         if (at->mma) {
-            store_mma_row(p, at, k, row, i, out);
+            (at->kind == SCALED_LEVELS ? store_levels_row : store_mma_row)(p, at, k, row, i, out);
             continue;
         }
         store_scales(p, at, row, i, out);

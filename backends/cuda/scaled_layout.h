@@ -7,9 +7,12 @@
  *          SMALL         factors [32] f32, divisors [32] f32, scales [n_scales][32] e4m3
  *          SMALL, mma    factors, divisors and factor / divisor, [32] f32 each; for each step of a
  *                        row the e4m3 scales of its blocks [32][SCALED_STEP / 8]
+ *          LEVELS, mma   for each step of a row the scales of its halves [32][2] f32
  *   codes  8 bits  for each 16 columns [32][16] bytes
  *          4 bits  for each SCALED_CHUNK columns [32][16] bytes: byte i has columns i (low half) and
  *                  i + 16
+ *          LEVELS, mma  for each step four runs [32][16] bytes, run t of the columns 16 t .. 16 t + 15 of both
+ *                  halves: byte 4 q + 2 h + e has columns 4 q + 2 e (low half) and 4 q + 2 e + 1 of half h
  *
  * Rows and columns beyond the last are zero.  A weight, rounded to f32:
  *   E4M3   element * scale, LEVELS level * scale, SMALL level * (scale * factor / divisor), of the
@@ -18,10 +21,10 @@
  *
  * mma false (the products of scaled_linear.cu): columns are counted from the share's first one, and go
  * to a whole chunk.
- * mma true (E4M3 and SMALL, the products of scaled_rows.cu and scaled_tiles.cu): as scaled_k_layout
+ * mma true (E4M3, SMALL and LEVELS, the products of scaled_rows.cu and scaled_tiles.cu): as scaled_k_layout
  * has them.  A slice begins at a whole step, at the place within its first block that its first
- * column has, so a block begins at a multiple of its size, and what is stored of a slice is the same on
- * whatever rank it is.  NaN is none of the elements: an E4M3 block that has one has a scale of NaN, a SMALL
+ * column has (LEVELS: modulo SCALED_HALF, of which blocks are multiples), so a block begins at a multiple of its
+ * size, and what is stored of a slice is the same on whatever rank it is.  NaN is none of the elements: an E4M3 block that has one has a scale of NaN, a SMALL
  * row with a scale of NaN has a factor / divisor of NaN. */
 #ifndef BACKENDS_CUDA_SCALED_LAYOUT_H
 #define BACKENDS_CUDA_SCALED_LAYOUT_H
@@ -37,7 +40,8 @@ enum {
     SCALED_CHUNK = 32,
     SCALED_STEP = 64,                 /* mma: bytes of a row's codes that kernels load at a time, */
     SCALED_SEGMENT = 2 * SCALED_STEP, /* and of a partial sum */
-    SCALED_SMALL_BLOCK = 16,          /* columns of a scale of SMALL with mma */
+    SCALED_SMALL_BLOCK = 16,          /* columns of a scale of SMALL with mma, */
+    SCALED_HALF = SCALED_STEP,        /* and of LEVELS: half of a step's */
 };
 
 enum scaled_kind {
@@ -52,7 +56,7 @@ enum scaled_kind {
 struct scaled_place {
     enum scaled_kind kind;
     bool mma;
-    int32_t skip, block; /* of a scale; INT8, INT4: 0 */
+    int32_t skip, block; /* of a scale (LEVELS with mma: of a half); INT8, INT4: 0 */
     int32_t n_scales;    /* of a row */
     size_t index_at, codes_at, panel_bytes;
 };
@@ -60,9 +64,12 @@ struct scaled_place {
 /* SCALED_NONE: a type of another kind. */
 enum scaled_kind scaled_kind_of(enum dtype t);
 
-/* Are elements times what they share in few columns exact in f16? */
+/* Is it multiplied in f16?  Elements times what they share in few columns are exact there but for a power of
+ * two; levels are rounded. */
 static inline bool scaled_has_mma(const struct weight_part *p)
 {
+    if (p->dtype == DT_NF4 || p->dtype == DT_FP4)
+        return p->block % SCALED_HALF == 0;
     return p->dtype == DT_E4M3 || (p->dtype == DT_NVFP4 && p->block == SCALED_SMALL_BLOCK);
 }
 

@@ -272,6 +272,19 @@ DEVICE float small_scale_at(const unsigned char *panel, int32_t at, int lane)
            f[SCALED_PANEL];
 }
 
+/* Of LEVELS with mma: the code of a column stored at `at`, and its scale. */
+DEVICE uint32_t level_code_at(const struct scaled_matrix &m, const unsigned char *panel, int32_t at,
+                              int lane, float &scale)
+{
+    constexpr int cols = 2 * SCALED_HALF;
+    const int half = at % cols / SCALED_HALF, in_half = at % SCALED_HALF;
+    const size_t run = (size_t)(at / cols * 4 + in_half / 16);
+    const unsigned char *codes = panel + m.at.codes_at + (run * SCALED_PANEL + (size_t)lane) * 16;
+    scale = ((const float *)
+                 panel)[((size_t)(at / cols) * SCALED_PANEL + (size_t)lane) * 2 + (size_t)half];
+    return codes[in_half % 16 / 4 * 4 + 2 * half + in_half % 4 / 2] >> in_half % 2 * 4 & 15U;
+}
+
 /* grid (T, K / EMBED_THREADS): a thread has one column.  Bytes: the row's codes and scales, + 4 K. */
 template <int KIND> KERNEL(EMBED_THREADS) scaled_embed_kernel(struct scaled_embed_args a)
 {
@@ -297,7 +310,9 @@ template <int KIND> KERNEL(EMBED_THREADS) scaled_embed_kernel(struct scaled_embe
         if (scaled_shape<KIND>::indexed)
             group = ((const uint16_t *)(panel + a.m.at.index_at))[col];
         struct held_scale held = {0.0f, 0.0f, -1};
-        if (KIND == SCALED_SMALL && a.m.at.mma)
+        if (KIND == SCALED_LEVELS && a.m.at.mma)
+            code = level_code_at(a.m, panel, at, lane, held.scale);
+        else if (KIND == SCALED_SMALL && a.m.at.mma)
             held.scale = small_scale_at(panel, at, lane);
         else
             hold_scale<KIND>(held, a.m, panel, col, group, lane);

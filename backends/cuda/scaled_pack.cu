@@ -63,5 +63,7 @@ extern "C" enum status scaled_pack(struct backend *be, const struct scaled_job *
         return ST_OK;
     if (job->m.at.kind == SCALED_E4M3)
         return LAUNCH_DEPENDENT(be, scaled_pack_kernel<SCALED_E4M3>, grid, THREADS, 0, *job);
-    return LAUNCH_DEPENDENT(be, scaled_pack_kernel<SCALED_SMALL>, grid, THREADS, 0, *job);
+    if (job->m.at.kind == SCALED_SMALL)
+        return LAUNCH_DEPENDENT(be, scaled_pack_kernel<SCALED_SMALL>, grid, THREADS, 0, *job);
+    return LAUNCH_DEPENDENT(be, scaled_pack_kernel<SCALED_LEVELS>, grid, THREADS, 0, *job);
 }

@@ -1,4 +1,4 @@
-/* Few tokens, of a matrix or of an expert: rows of e4m3 and of NVFP4 stream from memory into registers
+/* Few tokens, of a matrix or of an expert: rows of e4m3, NVFP4 and levels stream from memory into registers
  * once, and are widened there. */
 #include "backends/cuda/scaled_mma.h"
 
@@ -39,24 +39,25 @@ DEVICE void load_step(struct segment_codes<MT> &to, const struct scaled_job &a,
         return;
     const size_t at = (size_t)(s.step + step);
     const unsigned char *codes = rows.panel + a.m.at.codes_at + at * STEP_BYTES;
-    const unsigned char *scales = rows.panel + SMALL_AT + at * SMALL_BYTES + t * 2;
+    const unsigned char *scales = rows.panel + mma_shape<KIND>::scales_at + at * SCALE_BYTES;
     UNROLL
     for (int r = 0; r < 2 * MT; r++) {
         const int row = rows.row0 + 8 * r + g;
         to.w[step][r].codes = ld_stream_128(codes + (t * SCALED_PANEL + row) * 16);
-        if (KIND == SCALED_SMALL)
-            to.w[step][r].scales = *(const uint16_t *)(scales + row * (SMALL_BYTES / SCALED_PANEL));
+        if (mma_shape<KIND>::scales)
+            to.w[step][r].scales =
+                load_scales_of<KIND>(scales + row * (SCALE_BYTES / SCALED_PANEL), t);
     }
 }
 
-template <int MT>
+template <int KIND, int MT>
 DEVICE void load_scales(struct segment_codes<MT> &to, const struct panel_rows &rows,
                         const struct scaled_segment &s)
 {
     UNROLL
     for (int r = 0; r < 2 * MT; r++)
         if (s.n_steps > 0)
-            to.scale[r] = segment_scale(rows.panel, s, rows.row0 + 8 * r + (lane_id() >> 2));
+            to.scale[r] = segment_scale<KIND>(rows.panel, s, rows.row0 + 8 * r + (lane_id() >> 2));
 }
 
 /* The token of tile j of 8; beyond the last it is the last one again, and is not written. */
@@ -72,22 +73,23 @@ DEVICE void add_step(float (&acc)[MT][NT][4], const struct step_codes (&w)[2 * M
                      const struct scaled_job &a, const struct expert_tile &tile, int32_t step)
 {
     constexpr int cols = mma_shape<KIND>::step;
-    const uint16_t *x = a.packed + (size_t)step * cols + (lane_id() & 3) * (cols / 4);
+    const uint16_t *x = a.packed + (size_t)step * cols;
     UNROLL
     for (int half = 0; half < mma_shape<KIND>::halves; half++) {
         uint32_t f[MT][QUADS][4];
         UNROLL
         for (int m = 0; m < MT; m++)
-            widen_half<KIND>(f[m], w[2 * m], w[2 * m + 1], half);
+            widen_half<KIND>(f[m], a.m, w[2 * m], w[2 * m + 1], half);
         UNROLL
         for (int j = 0; j < NT; j++) {
             const uint16_t *p =
                 x + (size_t)token_of(tile, j, lane_id() >> 2) * (size_t)a.k.at[a.k.n_slices] +
-                half * 16;
+                lane_column<KIND>(lane_id() & 3, half);
             const uint4 b[2] = {ld_128(p), ld_128(p + 8)};
             UNROLL
             for (int m = 0; m < MT; m++)
-                mma_half(acc[m][j], f[m], b);
+                add_half<KIND>(acc[m][j], f[m], half_scale(w[2 * m], half),
+                               half_scale(w[2 * m + 1], half), b);
         }
     }
 }
@@ -214,7 +216,7 @@ scaled_rows_kernel(struct scaled_experts e)
     UNROLL
     for (int step = 0; step < SEGMENT_STEPS; step++)
         load_step<KIND>(w, a, rows_of<MT>(a, item), s, step);
-    load_scales(w, rows_of<MT>(a, item), s);
+    load_scales<KIND>(w, rows_of<MT>(a, item), s);
     if (!EXPERTS)
         pdl_wait(); /* w is never written in a step, x is */
     float *part = smem;
@@ -241,7 +243,7 @@ scaled_rows_kernel(struct scaled_experts e)
             if (s.n_steps > 0)
                 store_part(part + warp * shape::part, acc, w.scale, a, item.tile,
                            round * WARPS + warp);
-            load_scales(w, ahead, next);
+            load_scales<KIND>(w, ahead, next);
             SYNC_THREADS(); /* the round's sums are written, and the last but one's are read */
             add_parts<MT, NT, EXPERTS>(sums, part, e, item.tile, round * WARPS);
             part = part == smem ? smem + WARPS * shape::part : smem;
@@ -280,13 +282,25 @@ static enum status launch_linear(struct backend *be, const struct scaled_job *jo
 
 extern "C" enum status scaled_rows(struct backend *be, const struct scaled_job *job)
 {
-    return job->m.at.kind == SCALED_E4M3 ? launch_linear<SCALED_E4M3>(be, job)
-                                         : launch_linear<SCALED_SMALL>(be, job);
+    switch (job->m.at.kind) {
+    case SCALED_E4M3:
+        return launch_linear<SCALED_E4M3>(be, job);
+    case SCALED_SMALL:
+        return launch_linear<SCALED_SMALL>(be, job);
+    default:
+        return launch_linear<SCALED_LEVELS>(be, job);
+    }
 }
 
 extern "C" enum status scaled_moe_rows(struct backend *be, const struct scaled_experts *e)
 {
     static_assert(MOE_ROWS_TILE == 16, "two tiles of 8 tokens");
-    return e->job.m.at.kind == SCALED_E4M3 ? launch<SCALED_E4M3, 1, 2, true>(be, e)
-                                           : launch<SCALED_SMALL, 1, 2, true>(be, e);
+    switch (e->job.m.at.kind) {
+    case SCALED_E4M3:
+        return launch<SCALED_E4M3, 1, 2, true>(be, e);
+    case SCALED_SMALL:
+        return launch<SCALED_SMALL, 1, 2, true>(be, e);
+    default:
+        return launch<SCALED_LEVELS, 1, 2, true>(be, e);
+    }
 }

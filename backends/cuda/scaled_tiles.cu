@@ -1,5 +1,5 @@
-/* Many tokens, of a matrix or of an expert: tiles of one slice's product; codes of e4m3 and of NVFP4 go
- * through shared memory as they are, and are widened in registers. */
+/* Many tokens, of a matrix or of an expert: tiles of one slice's product; codes of e4m3, NVFP4 and levels
+ * go through shared memory as they are, and are widened in registers. */
 #include "backends/cuda/scaled_mma.h"
 #include "backends/cuda/smem.h"
 
@@ -10,13 +10,13 @@ enum {
     FACTOR_BYTES = 2 * THREADS * (int)sizeof(float), /* of shared memory, besides the stages */
 };
 
-/* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it.  A stage: codes, small
+/* A tile of 32 MT rows of w (bn) and 32 NT tokens (bt); a warp has 16 MT x 8 NT of it.  A stage: codes, the steps'
  * scales, x. */
 template <int KIND, int MT, int NT> struct tile_shape {
     static const int bn = WARPS_N * 16 * MT, bt = WARPS_T * 8 * NT;
     static const int scales_at = bn * SCALED_STEP;
     static const int x_at =
-        scales_at + (KIND == SCALED_SMALL ? bn / SCALED_PANEL * SMALL_BYTES : 0);
+        scales_at + (mma_shape<KIND>::scales ? bn / SCALED_PANEL * SCALE_BYTES : 0);
     static const int stage_bytes = x_at + bt * mma_shape<KIND>::x_bytes;
     /* steps of w and x in shared memory: 3, or as many as every device has room for */
     static const int stages = 3 * stage_bytes + FACTOR_BYTES <= BLOCK_SMEM ? 3 : 2;
@@ -81,10 +81,11 @@ DEVICE void load_stage(unsigned char *smem, const struct scaled_experts &e,
                         panel_at(e, from, at / granules) + a.m.at.codes_at +
                             (size_t)step * STEP_BYTES + g * 16);
         }
-        if (KIND == SCALED_SMALL && thread < shape::bn / SCALED_PANEL * (SMALL_BYTES / 16))
+        if (mma_shape<KIND>::scales && thread < shape::bn / SCALED_PANEL * (SCALE_BYTES / 16))
             cp_async_16(stage + shape::scales_at + thread * 16,
-                        panel_at(e, from, thread / (SMALL_BYTES / 16)) + SMALL_AT +
-                            (size_t)step * SMALL_BYTES + thread % (SMALL_BYTES / 16) * 16);
+                        panel_at(e, from, thread / (SCALE_BYTES / 16)) +
+                            mma_shape<KIND>::scales_at + (size_t)step * SCALE_BYTES +
+                            thread % (SCALE_BYTES / 16) * 16);
         UNROLL
         for (int i = 0; i < shape::bt * x_granules / THREADS; i++) {
             const int at = thread + i * THREADS, token = at / x_granules, g = at % x_granules;
@@ -97,20 +98,25 @@ DEVICE void load_stage(unsigned char *smem, const struct scaled_experts &e,
     cp_async_commit(); /* also an empty group, so that the count stays right */
 }
 
+/* Of LEVELS scales.x is the half's alone. */
 template <int KIND, class SHAPE>
-DEVICE struct step_codes staged_codes(const unsigned char *stage, int row)
+DEVICE struct step_codes staged_codes(const unsigned char *stage, int row, int half)
 {
     const int t = lane_id() & 3, panel = row / SCALED_PANEL;
-    struct step_codes c = {ld_128(stage + panel * STEP_BYTES + codes_at(row % SCALED_PANEL, t)), 0};
-    if (KIND == SCALED_SMALL)
-        c.scales = *(const uint16_t *)(stage + SHAPE::scales_at +
-                                       row * (SMALL_BYTES / SCALED_PANEL) + t * 2);
+    const unsigned char *scales = stage + SHAPE::scales_at + row * (SCALE_BYTES / SCALED_PANEL);
+    struct step_codes c = {ld_128(stage + panel * STEP_BYTES + codes_at(row % SCALED_PANEL, t)),
+                           {0, 0}};
+    if (KIND == SCALED_LEVELS)
+        c.scales.x = ((const uint32_t *)scales)[half];
+    else if (mma_shape<KIND>::scales)
+        c.scales = load_scales_of<KIND>(scales, t);
     return c;
 }
 
 /* acc += the stage's step. */
 template <int KIND, int MT, int NT>
-DEVICE void add_step(float (&acc)[MT][NT][4], const unsigned char *stage)
+DEVICE void add_step(float (&acc)[MT][NT][4], const struct scaled_matrix &w_of,
+                     const unsigned char *stage)
 {
     using shape = tile_shape<KIND, MT, NT>;
     constexpr int halves = mma_shape<KIND>::halves;
@@ -122,19 +128,20 @@ DEVICE void add_step(float (&acc)[MT][NT][4], const unsigned char *stage)
         for (int j = 0; j < NT; j++) {
             UNROLL
             for (int i = 0; i < 2; i++)
-                x[j][i] = ld_128(
-                    stage + shape::x_at +
-                    granule_at<KIND>(warp_token<NT>() + 8 * j + g, (t * halves + half) * 2 + i));
+                x[j][i] = ld_128(stage + shape::x_at +
+                                 granule_at<KIND>(warp_token<NT>() + 8 * j + g,
+                                                  lane_column<KIND>(t, half) / 8 + i));
         }
         UNROLL
         for (int m = 0; m < MT; m++) {
             const int row = warp_row<MT>() + 16 * m + g;
             uint32_t w[QUADS][4];
-            widen_half<KIND>(w, staged_codes<KIND, shape>(stage, row),
-                             staged_codes<KIND, shape>(stage, row + 8), half);
+            const struct step_codes lo = staged_codes<KIND, shape>(stage, row, half),
+                                    hi = staged_codes<KIND, shape>(stage, row + 8, half);
+            widen_half<KIND>(w, w_of, lo, hi, half);
             UNROLL
             for (int j = 0; j < NT; j++)
-                mma_half(acc[m][j], w, x[j]);
+                add_half<KIND>(acc[m][j], w, half_scale(lo, 0), half_scale(hi, 0), x[j]);
         }
     }
 }
@@ -149,7 +156,7 @@ DEVICE float load_factor(const struct scaled_experts &e, const struct tile_sourc
     const int i = (int)threadIdx.x, token = i - shape::bn;
     const int32_t real = token < from.last_token ? token : from.last_token;
     if (i < shape::bn)
-        return segment_scale(panel_at(e, from, i / SCALED_PANEL), s, i % SCALED_PANEL);
+        return segment_scale<KIND>(panel_at(e, from, i / SCALED_PANEL), s, i % SCALED_PANEL);
     return unscale[(size_t)real * (size_t)e.job.k.seg[e.job.k.n_slices] + (size_t)seg];
 }
 
@@ -222,7 +229,7 @@ scaled_tiles_kernel(struct scaled_experts e)
                 SYNC_THREADS(); /* the step has arrived for all; the one before has been read; the last
                                    one's factors are written */
                 load_stage<KIND, MT, NT>(smem, e, from, step + shape::stages - 1, end);
-                add_step<KIND, MT, NT>(acc, smem + step % shape::stages * shape::stage_bytes);
+                add_step<KIND, MT, NT>(acc, a.m, smem + step % shape::stages * shape::stage_bytes);
             }
             end_segment<KIND, MT, NT>(sum, acc, factors[seg % 2]);
         }
@@ -264,7 +271,7 @@ static enum status launch(struct backend *be, const struct scaled_experts *e)
                             shape::stages * shape::stage_bytes, *e);
 }
 
-/* Large tiles: NVFP4's of fewer rows, as registers allow. */
+/* Large tiles: those of codes of 4 bits of fewer rows, as registers allow. */
 template <int KIND> struct large_tile {
     static const int mt = KIND == SCALED_E4M3 ? 4 : 2, nt = 4;
     using shape = tile_shape<KIND, mt, nt>;
@@ -304,8 +311,16 @@ extern "C" enum status scaled_tiles(struct backend *be, const struct scaled_job 
         e.job.out_stride = (size_t)job->m.n;
         e.job.bias = NULL;
     }
-    TRY(job->m.at.kind == SCALED_E4M3 ? launch_linear<SCALED_E4M3>(be, &e)
-                                      : launch_linear<SCALED_SMALL>(be, &e));
+    switch (job->m.at.kind) {
+    case SCALED_E4M3:
+        TRY(launch_linear<SCALED_E4M3>(be, &e));
+        break;
+    case SCALED_SMALL:
+        TRY(launch_linear<SCALED_SMALL>(be, &e));
+        break;
+    default:
+        TRY(launch_linear<SCALED_LEVELS>(be, &e));
+    }
     if (!join)
         return ST_OK;
     return LAUNCH_DEPENDENT(be, scaled_join_kernel, (unsigned)job->n_tokens, THREADS, 0, *job);
@@ -313,6 +328,12 @@ extern "C" enum status scaled_tiles(struct backend *be, const struct scaled_job 
 
 extern "C" enum status scaled_moe_tiles(struct backend *be, const struct scaled_experts *e)
 {
-    return e->job.m.at.kind == SCALED_E4M3 ? launch_experts<SCALED_E4M3>(be, e)
-                                           : launch_experts<SCALED_SMALL>(be, e);
+    switch (e->job.m.at.kind) {
+    case SCALED_E4M3:
+        return launch_experts<SCALED_E4M3>(be, e);
+    case SCALED_SMALL:
+        return launch_experts<SCALED_SMALL>(be, e);
+    default:
+        return launch_experts<SCALED_LEVELS>(be, e);
+    }
 }

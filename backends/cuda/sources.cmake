@@ -16,6 +16,7 @@ set(INGOT_CUDA_HOST_SOURCES
   ${INGOT_CUDA_DIR}/quant_layout.c
   ${INGOT_CUDA_DIR}/reserve.c
   ${INGOT_CUDA_DIR}/scaled_layout.c
+  ${INGOT_CUDA_DIR}/sorted_layout.c
   ${INGOT_CUDA_DIR}/weight.c)
 # Finds cuBLASLt at run time; the emulator has its own.
 set(INGOT_CUDA_LOAD_SOURCES ${INGOT_CUDA_DIR}/lt_load.c)

@@ -19,8 +19,16 @@ static bool is_float(enum dtype t)
     return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
+/* Do sorted parts have one order of columns?  Before the index is known they are counted as if not. */
+static bool same_order(const struct weight_src *src, const struct weight_part *a,
+                       const struct weight_part *b)
+{
+    return a->scale_stride == b->scale_stride && a->index && b->index &&
+           memcmp(a->index, b->index, (size_t)src->cols * sizeof *a->index) == 0;
+}
+
 /* Parts [first, result) are rows of one matrix in memory: all floats, or packed alike.  A panel has
- * the groups of one indexed part. */
+ * the groups of one indexed part; of sorted ones a matrix has one order of columns. */
 static int32_t end_of_run(const struct weight_src *src, int32_t first)
 {
     const struct weight_part *p = &src->part[first];
@@ -30,7 +38,9 @@ static int32_t end_of_run(const struct weight_src *src, int32_t first)
         bool alike = o->dtype == p->dtype && o->skip == p->skip;
         if (has_levels(p->dtype))
             alike = alike && o->block == p->block;
-        if (is_indexed(p->dtype))
+        if (is_sorted(p->dtype))
+            alike = alike && same_order(src, p, o);
+        else if (is_indexed(p->dtype))
             alike = alike && o->scale_stride == p->scale_stride && rows % SCALED_PANEL == 0;
         if (is_float(p->dtype) ? !is_float(o->dtype) : !alike)
             break;
@@ -98,6 +108,11 @@ static size_t padded_cols(const struct backend *be, const struct weight_src *src
 static size_t data_bytes(const struct backend *be, const struct weight_src *src, bool stacked)
 {
     const struct quant_type *q = quant_of(&src->part[0]);
+    struct sorted_place sorted = sorted_place_of(src);
+    if (sorted.bits && padded_rows(src) == 0)
+        return 0;
+    if (sorted.bits)
+        return sorted.head_bytes + padded_rows(src) / QUANT_PANEL * sorted.panel_bytes;
     if (q)
         return padded_rows(src) / QUANT_PANEL *
                quant_place_of(q, src->part[0].skip, src->cols).panel_bytes;
@@ -130,8 +145,30 @@ static size_t all_bytes(const struct backend *be, const struct weight_src *src, 
     return data_bytes(be, src, n_stacked > 0) * (size_t)(n_stacked ? n_stacked : 1);
 }
 
+/* Is each part of the matrices a stack of its own?  Orders of columns differ from expert to expert. */
+static bool has_stacks(const struct weight_src *src)
+{
+    return is_sorted(src->part[0].dtype) && src->n_parts > 1;
+}
+
+/* src with part i alone. */
+static struct weight_src part_alone(const struct weight_src *src, int i)
+{
+    struct weight_src one = *src;
+    one.n_parts = 1;
+    one.part[0] = src->part[i];
+    return one;
+}
+
 size_t cuda_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
 {
+    size_t bytes = 0;
+    for (int i = 0; has_stacks(src) && i < src->n_parts; i++) {
+        struct weight_src one = part_alone(src, i);
+        bytes += cuda_stack_bytes(be, &one, n);
+    }
+    if (has_stacks(src))
+        return bytes;
     return round_up_size(all_bytes(be, src, n), ALLOC_ALIGN);
 }
 
@@ -176,13 +213,14 @@ static enum status check_source(const struct weight_src *src)
              (long long)weight_src_rows(src), src->cols);
     for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
-        bool scaled = scaled_kind_of(p->dtype) != SCALED_NONE;
-        if (!is_float(p->dtype) && (src->vector || (!quant_of(p) && !scaled)))
+        bool sorted = is_sorted(p->dtype), scaled = scaled_kind_of(p->dtype) != SCALED_NONE;
+        if (!is_float(p->dtype) && (src->vector || (!quant_of(p) && !scaled && !sorted)))
             FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no %s %s", src->name,
                  dtype_name(p->dtype), src->vector ? "vectors" : "weights");
         if (p->rows < 0 || !skip_fits(src, p))
             FAIL(ST_RANGE, "weight %s: %d rows, first element %d", src->name, p->rows, p->skip);
-        if (scaled && p->rows > 0 && (p->scale_stride == 0 || p->scale_stride > UINT16_MAX))
+        if ((scaled || sorted) && p->rows > 0 &&
+            (p->scale_stride == 0 || p->scale_stride > (sorted ? SORTED_GROUPS : UINT16_MAX)))
             FAIL(ST_RANGE, "weight %s: %s with %zu scales in a row", src->name,
                  dtype_name(p->dtype), p->scale_stride);
         if (p->bias && !is_float(p->bias_dtype))
@@ -251,11 +289,15 @@ static void rows_of(const struct weight_src *src, int32_t row, int32_t n, const 
     }
 }
 
-/* Rows [row, row + n) of the matrix, of which a panel is made. */
-static void store_panel(const struct weight_src *src, const struct weight *w, int32_t row,
-                        int32_t n, char *out)
+/* Rows [row, row + n) of the matrix, of which a panel is made; plan: of sorted columns. */
+static void store_panel(const struct weight_src *src, const struct weight *w, const void *plan,
+                        int32_t row, int32_t n, char *out)
 {
     const char *rows[QUANT_PANEL];
+    if (w->sorted.bits) {
+        sorted_store_panel(src, &w->sorted, plan, row, n, out);
+        return;
+    }
     if (!w->quant) {
         scaled_store_panel(src, &w->scaled, &w->k_layout, row, n, out);
         return;
@@ -266,7 +308,7 @@ static void store_panel(const struct weight_src *src, const struct weight *w, in
 
 /* All rows of a matrix in panels. */
 static enum status load_panels(struct backend *be, const struct weight_src *src,
-                               const struct weight *w, char *to)
+                               const struct weight *w, const void *plan, char *to)
 {
     size_t bytes = panel_bytes_of(w);
     if (bytes > STAGING_BYTES / 2)
@@ -275,10 +317,37 @@ static enum status load_panels(struct backend *be, const struct weight_src *src,
         int32_t n = w->n - row < QUANT_PANEL ? w->n - row : QUANT_PANEL;
         char *staged;
         TRY(staging_take(be, bytes, &staged));
-        store_panel(src, w, row, n, staged);
+        store_panel(src, w, plan, row, n, staged);
         CUDA_TRY(cudaMemcpyAsync(to, staged, bytes, cudaMemcpyHostToDevice, be->stream));
     }
     return ST_OK;
+}
+
+/* The head of a matrix of sorted columns, then its rows. */
+static enum status load_planned(struct backend *be, const struct weight_src *src,
+                                const struct weight *w, void *plan, char *to)
+{
+    const struct sorted_shape s = sorted_shape_of_src(src);
+    char *staged;
+    if (w->sorted.head_bytes > STAGING_BYTES / 2)
+        FAIL(ST_UNSUPPORTED, "weight %s: an order of %d columns", src->name, w->k);
+    sorted_make_plan(&s, src->part[0].index, plan);
+    TRY(staging_take(be, w->sorted.head_bytes, &staged));
+    sorted_store_head(&w->sorted, &s, plan, staged);
+    CUDA_TRY(cudaMemcpyAsync(to, staged, w->sorted.head_bytes, cudaMemcpyHostToDevice, be->stream));
+    return load_panels(be, src, w, plan, to + w->sorted.head_bytes);
+}
+
+static enum status load_sorted(struct backend *be, const struct weight_src *src,
+                               const struct weight *w, char *to)
+{
+    const struct sorted_shape s = sorted_shape_of_src(src);
+    void *plan = calloc(1, sorted_plan_bytes(&s));
+    if (!plan)
+        FAIL(ST_NOMEM, "no memory for the order of weight %s", src->name);
+    enum status st = load_planned(be, src, w, plan, to);
+    free(plan);
+    return st;
 }
 
 /* A vector with a constant added. */
@@ -339,9 +408,10 @@ static enum status load_matrix(struct backend *be, const struct weight_src *src,
 {
     if (has_panels(w) && !w->data)
         return ST_OK; /* no rows or no columns */
-    if (has_panels(w))
-        return load_panels(be, src, w,
-                           (char *)w->data->data + at / QUANT_PANEL * panel_bytes_of(w));
+    if (has_panels(w)) {
+        char *to = (char *)w->data->data + at / (size_t)w->n_pad * panels_bytes_of(w);
+        return w->sorted.bits ? load_sorted(be, src, w, to) : load_panels(be, src, w, NULL, to);
+    }
     for (int i = 0; i < src->n_parts; at += (size_t)src->part[i++].rows)
         TRY(load_part(be, w, &src->part[i], at));
     return ST_OK;
@@ -376,6 +446,7 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
     w->skip = src->part[0].skip;
     if (w->quant)
         w->place = quant_place_of(w->quant, w->skip, w->k);
+    w->sorted = sorted_place_of(src);
     w->scaled = src->vector ? (struct scaled_place){0} : scaled_place_of(src, has_mma(be, src));
     enum status st = take_memory(be, src, w);
     if (st != ST_OK) {
@@ -443,12 +514,50 @@ enum status cuda_load_weight(struct backend *be, const struct weight_src *src, s
     return has_runs(src) ? load_composite(be, src, out) : load_weights(be, src, 0, out);
 }
 
+/* Part after part, a stack each. */
+static enum status load_stacks(struct backend *be, const struct weight_src *src, int32_t n,
+                               struct weight_src *alone, struct weight *w)
+{
+    for (int part = 0; part < src->n_parts; part++) {
+        for (int32_t i = 0; i < n; i++)
+            alone[i] = part_alone(&src[i], part);
+        TRY(load_weights(be, alone, n, &w->part[part]));
+        w->n_parts++;
+    }
+    return ST_OK;
+}
+
+static enum status load_composite_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                                        struct weight **out)
+{
+    struct weight *w = calloc(1, sizeof *w);
+    struct weight_src *alone = calloc((size_t)n, sizeof *alone);
+    enum status st = ST_OK;
+    if (!w || !alone) {
+        free(w);
+        free(alone);
+        FAIL(ST_NOMEM, "no memory for weight %s", src->name);
+    }
+    w->n = (int32_t)weight_src_rows(src);
+    w->k = src->cols;
+    w->n_stacked = n;
+    w->k_layout = k_layout_of(src, true);
+    st = load_stacks(be, src, n, alone, w);
+    free(alone);
+    if (st != ST_OK) {
+        cuda_free_weight(be, w);
+        return st;
+    }
+    *out = w;
+    return ST_OK;
+}
+
 static enum status check_stack(const struct weight_src *src, int32_t n)
 {
     TRY(weight_stack_check(src, n));
     for (int32_t i = 0; i < n; i++) {
         TRY(check_source(&src[i]));
-        if (has_runs(&src[i]))
+        if (!has_stacks(&src[i]) && has_runs(&src[i]))
             FAIL(ST_UNSUPPORTED, "weight %s: the CUDA backend has no experts of several types (%s)",
                  src->name, dtype_name(src[i].part[0].dtype));
     }
@@ -459,7 +568,7 @@ enum status cuda_load_stack(struct backend *be, const struct weight_src *src, in
                             struct weight **out)
 {
     TRY(check_stack(src, n));
-    return load_weights(be, src, n, out);
+    return has_stacks(src) ? load_composite_stack(be, src, n, out) : load_weights(be, src, n, out);
 }
 
 void cuda_free_weight(struct backend *be, struct weight *w)

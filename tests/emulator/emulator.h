@@ -172,6 +172,12 @@ DEVICE uint32_t ld_stream_32(const void *p)
     return *(const uint32_t *)p;
 }
 
+DEVICE uint32_t ld_stream_16(const void *p)
+{
+    emulated_check_aligned(p, 2);
+    return *(const uint16_t *)p;
+}
+
 DEVICE uint4 ld_128(const void *p)
 {
     emulated_check_aligned(p, 16);

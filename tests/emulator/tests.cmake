@@ -18,6 +18,9 @@ ingot_emulated(test_operand_cuda)
 ingot_test(test_scaled_cuda ops/test_scaled_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
 ingot_emulated(test_scaled_cuda)
 
+ingot_test(test_sorted_cuda ops/test_sorted_cuda.c LIBS ingot_op_cases ingot_backends ingot_common LABEL cuda emulator)
+ingot_emulated(test_sorted_cuda)
+
 ingot_test(test_quant_cuda ops/test_quant.c LIBS ingot_backends ingot_common m LABEL cuda emulator)
 target_compile_definitions(test_quant_cuda PRIVATE QUANT_CUDA)
 ingot_emulated(test_quant_cuda)

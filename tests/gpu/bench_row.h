@@ -10,7 +10,8 @@ enum {
     MAX_CALLS = 16,
     MAX_BUFS = 96,
     MAX_WEIGHTS = 24,
-    INDEX_GROUP = 128, /* columns of a scale of INT4_INDEX */
+    INDEX_GROUP = 128, /* columns of a scale of INT4_INDEX and INT4_SORTED, */
+    LEVEL_BLOCK = 64,  /* of NF4 */
 };
 
 enum row_kind {

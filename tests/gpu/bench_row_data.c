@@ -76,6 +76,7 @@ static enum status vector(struct run *r, int32_t n, float value, const struct we
 struct host_matrix {
     unsigned char *data;
     float *scale, *min;
+    int8_t *zero;
     uint16_t *index;
     struct weight_src src;
 };
@@ -85,6 +86,7 @@ static void matrix_fini(struct host_matrix *m)
     free(m->data);
     free(m->scale);
     free(m->min);
+    free(m->zero);
     free(m->index);
 }
 
@@ -92,15 +94,19 @@ static enum status matrix_init(struct host_matrix *m, enum dtype t, int32_t n, i
                                bool sliced)
 {
     const struct quant_form *f = quant_form(t);
-    size_t count = (size_t)n * (size_t)k, per = t == DT_E4M3 ? FP8_BLOCK : INDEX_GROUP;
-    size_t groups = ((size_t)k + per - 1) / per, each = t == DT_BF16 ? 2 : 1;
+    size_t count = (size_t)n * (size_t)k, per = INDEX_GROUP;
+    size_t each = t == DT_BF16 ? 2 : 1;
+    if (t == DT_E4M3 || t == DT_NF4)
+        per = t == DT_E4M3 ? FP8_BLOCK : LEVEL_BLOCK;
+    size_t groups = ((size_t)k + per - 1) / per;
     uint32_t rng = 11;
     *m = (struct host_matrix){0};
     m->data = f ? quant_random_blocks(t, count, 0.01f, 1) : malloc(count * each);
     m->scale = malloc((size_t)n * groups * sizeof(float));
     m->min = malloc((size_t)n * groups * sizeof(float));
+    m->zero = malloc((size_t)n * groups);
     m->index = malloc((size_t)k * sizeof(uint16_t));
-    if (!m->data || !m->scale || !m->min || !m->index) {
+    if (!m->data || !m->scale || !m->min || !m->zero || !m->index) {
         matrix_fini(m);
         FAIL(ST_NOMEM, "no memory for a matrix of %d x %d", n, k);
     }
@@ -115,16 +121,19 @@ static enum status matrix_init(struct host_matrix *m, enum dtype t, int32_t n, i
     for (size_t i = 0; i < (size_t)n * groups; i++) {
         m->scale[i] = 0.01f;
         m->min[i] = -0.08f;
+        m->zero[i] = 8;
     }
     for (int32_t i = 0; i < k; i++) /* neighbours are of different groups */
         m->index[i] = (uint16_t)((size_t)i * 7 % groups);
     struct weight_part part = {.data = m->data, .dtype = t, .rows = n};
     part.row_bytes = f ? (size_t)(k / f->block * f->n_bytes) : (size_t)k * each;
-    if (t == DT_E4M3 || t == DT_INT4_INDEX) {
+    if (t == DT_E4M3 || t == DT_NF4 || is_indexed(t)) {
         part.scale = m->scale;
         part.min = m->min;
+        part.zero = m->zero;
         part.index = m->index;
         part.scale_stride = groups;
+        part.block = t == DT_NF4 ? LEVEL_BLOCK : 0;
     }
     m->src = (struct weight_src){.name = "bench", .cols = k, .n_parts = 1, .n_slices = 1};
     m->src.part[0] = part;

@@ -20,7 +20,9 @@ static const struct {
              {DT_MXFP4, "mxfp4"},
              {DT_INT4_ZERO_BF16, "int4_zero_bf16"},
              {DT_E4M3, "e4m3"},
-             {DT_INT4_INDEX, "int4_index"}};
+             {DT_INT4_INDEX, "int4_index"},
+             {DT_INT4_SORTED, "int4_sorted"},
+             {DT_NF4, "nf4"}};
 
 #define ROW(at, ...)                                                                               \
     do {                                                                                           \
@@ -85,6 +87,10 @@ double row_bits_of(enum dtype t)
         return 8 + 32.0 / FP8_BLOCK;
     if (t == DT_INT4_INDEX)
         return 4 + 64.0 / INDEX_GROUP; /* scale and minimum */
+    if (t == DT_INT4_SORTED)
+        return 4 + 40.0 / INDEX_GROUP; /* scale and zero point */
+    if (t == DT_NF4)
+        return 4 + 32.0 / LEVEL_BLOCK;
     if (t == DT_MXFP4)
         return 4.5; /* the exponent is a bf16 there */
     if (t == DT_INT4_ZERO_BF16)

@@ -46,6 +46,9 @@ static enum status open_rank(struct rank_engine *r, const char *dir, enum dtype 
     TRY(loader_open(&r->ld, dir));
     if (rounds_inputs)
         TRY(loader_round_inputs(r->ld));
+    struct backend_info info;
+    backend_ops_of(r->be)->info(r->be, &info);
+    loader_sort_columns(r->ld, info.features);
     struct decoder_config cfg =
         rank_config(loader_config(r->ld), kv, p ? p->rank : 0, p ? p->world : 1);
     if (p)

@@ -33,8 +33,8 @@ TABLE = ROOT / "tests/gpu/predicted_rows.txt"
 COPY_GBS, L2_WAIT, L1_WAIT, SCHEDULERS = 4300.0, 270.0, 33.0, 4  # bytes read and written; cycles of a load
 MMA_STEP = {4: 1024, 2: 512}  # cycles of 64 columns of a tile of 32 mt x 32 mt: shared memory at 128 bytes a cycle
 # As MMA_STEP, of tiles of 32 mt rows of codes x 32 nt tokens: the tensor cores' rate, or shared memory.
-SCALED_STEP = {(1, 4, 4): 813, (1, 2, 2): 352, (5, 2, 4): 453, (5, 2, 2): 272}
-SCALED_LARGE = {1: 4, 5: 2}  # mt of large tiles, whose nt is 4
+SCALED_STEP = {(1, 4, 4): 813, (1, 2, 2): 352, (4, 2, 4): 474, (4, 2, 2): 282, (5, 2, 4): 453, (5, 2, 2): 272}
+SCALED_LARGE = {1: 4, 4: 2, 5: 2}  # mt of large tiles, whose nt is 4
 LATENT_STEP = {1: 2400, 2: 3640}  # cycles of a split of 64 latents: shared memory, read for 16 m rows by 8 warps
 # A token's silu; instructions of a turn over 8 tokens beside theirs; of a batch of 16 tokens: copies, gates
 CONV_MUFU, CONV_TURN, RULE_BATCH = 1, 110, 400
@@ -43,7 +43,7 @@ QUANT_STEP = 400  # of 32 columns of quant_tiles' 64 x 64: 50 words a lane and w
 # file has them).
 FORMS = {"bf16": ("float", "bf16", 16), "q8_0": ("quant", 8, 8.5), "q4_k": ("quant", 4, 4.5), "q6_k": ("quant", 6, 6.5625),
          "mxfp4": ("quant", 4, 4.5), "int4_zero_bf16": ("quant", 4, 5.0), "e4m3": ("mma", 1, 8 + 32 / 128),
-         "int4_index": ("scaled", 3, 4 + 64 / 128)}
+         "int4_index": ("scaled", 3, 4 + 64 / 128), "int4_sorted": ("quant", 4 + 16, 4 + 40 / 128), "nf4": ("mma", 4, 4.5)}
 
 
 @dataclasses.dataclass
@@ -100,6 +100,8 @@ def linear(form, n, k, tokens):
         return [Launch(f"scaled_kernel<{kind}, {tile}>", panels, w + io, (("FFMA*", "", k * tile),), per_block=8)]
     bits, groups, panels = number, k // 32, ceil(n, 32)
     pack = Launch("quant_pack_kernel", tokens * groups, tokens * groups * (128 + 48))
+    if bits > 16:  # sorted columns: a warp for each chunk that there may be, and the order
+        pack = Launch("sorted_pack_kernel", tokens * (groups + k // 128), tokens * groups * (128 + 128 + 48), waits=2 * L2_WAIT)
     if tokens <= 32:
         nt = 1 if tokens == 1 else 8 if tokens <= 8 else 32
         return [pack, Launch(f"quant_rows_kernel<{bits}, {nt}>", panels, w + tokens * groups * 48 + 4 * tokens * n,
@@ -115,7 +117,7 @@ def scaled_pack(kind, k, rows):
 
 
 def scaled_mma(kind, n, k, tokens, w):
-    """Of e4m3 (1) and NVFP4 (5), w bytes, on matrix units."""
+    """Of e4m3 (1), levels (4) and NVFP4 (5), w bytes, on matrix units."""
     pack, io = scaled_pack(kind, k, tokens), 2 * tokens * k + 4 * tokens * n
     if tokens <= 32:
         mt, nt = (1, 1) if tokens <= 8 else (2, 2 if tokens <= 16 else 4)
@@ -297,7 +299,7 @@ def bench_rows():
     """The rows of bench_gpu --rows, in its order."""
     out = []
     n, k = 14336, 4096
-    for t in ("q8_0", "q4_k", "q6_k", "mxfp4", "int4_zero_bf16", "e4m3", "int4_index"):
+    for t in ("q8_0", "q4_k", "q6_k", "mxfp4", "int4_zero_bf16", "e4m3", "int4_index", "int4_sorted", "nf4"):
         for tokens in (1, 8, 512):
             out.append(Row(f"linear {t} {tokens}", linear(FORMS[t], n, k, tokens), n * k * FORMS[t][2] / 8 + 4 * tokens * (n + k),
                            2 * n * k * tokens))
@@ -360,6 +362,7 @@ def other_rows():
     out += [one(f"embed {i}", over(f"embed_kernel<(dtype){i}>", T, D, elements=4, moved=m)) for i, m in ((0, 8), (1, 6), (2, 6))]
     out += [one(f"quant embed {b}", Launch(f"quant_embed_kernel<{b}>", T * ceil(D // 32, 256) * 8, T * D * (4 + b / 8)))
             for b in (2, 3, 4, 5, 6, 8)]
+    out += [one(f"quant embed of {b} bits, sorted", Launch(f"quant_embed_kernel<{b + 16}>", T * 8, T * D * (4 + b / 8))) for b in (4, 8)]
     out += [one(f"scaled embed {i}", over(f"scaled_embed_kernel<{i}>", T, D, moved=5)) for i in range(1, 6)]
     out += [one(name, over(f"{name}_kernel", T, D, elements=e, moved=m)) for name, e, m in
             (("add_bias", 1, 8), ("add", 4, 12), ("scale", 4, 8), ("gather", 4, 8), ("sigmoid_mul", 1, 12),
@@ -418,6 +421,9 @@ def other_rows():
     for bits in (2, 3, 5):
         for tokens in (1, 8, 32, 512):
             out.append(one(f"linear of {bits} bits {tokens}", linear(("quant", bits, bits + 0.5), F, D, tokens)[1]))
+    for bits in (4, 8):
+        for tokens in (1, 8, 32, 512):
+            out.append(one(f"linear of {bits} bits sorted {tokens}", linear(("quant", bits + 16, bits + 40 / 128), F, D, tokens)[1]))
     for t in ("q8_0", "q4_k", "q6_k"):
         out.append(one(f"linear {t} 32", linear(FORMS[t], F, D, 32)[1]))
     for kind, bits in ((1, 8.25), (2, 8.5), (3, 4.5), (4, 4.5), (5, 4.5)):
@@ -425,7 +431,7 @@ def other_rows():
             out.append(one(f"linear of kind {kind} {tokens}", linear(("scaled", kind, bits), F, D, tokens)[0]))
         out.append(one(f"experts of kind {kind}", Launch(f"scaled_experts_kernel<{kind}>", 32 * ceil(2 * 2880, 32),
                                                          32 * 5760 * 2880 * bits / 8, (("FFMA*", "", 2880 * 16),), per_sm=2)))
-    for kind, bits in ((1, 8.25), (5, 4.5)):
+    for kind, bits in ((1, 8.25), (4, 4.5), (5, 4.5)):
         w = F * D * bits / 8
         for tokens in (1, 16, 32, 64, 512):
             out += [one(f"linear of kind {kind} on matrix units {tokens}: {i.kernel}", i) for i in scaled_mma(kind, F, D, tokens, w)]
@@ -439,9 +445,9 @@ def other_rows():
                 f"scaled_tiles_kernel<{kind}, {mt}, {nt}, true>", blocks * 8, w, (("HMMA", "", mt * nt * k / 16),),
                 mma=blocks * k / 64 * SCALED_STEP[kind, mt, nt])))
     out.append(one("slices of scaled tiles", Launch("scaled_join_kernel", 512 * 8, 512 * 4096 * 4 * 9)))
-    for bits in (2, 3, 4, 5, 6, 8):
-        out.append(one(f"experts of {bits} bits", Launch(f"quant_experts_kernel<{bits}>", 32 * ceil(2 * 2880, 32),
-                                                         32 * 5760 * 2880 * (bits + 0.5) / 8, (("IDP", "", 90 * 8 * 16),), per_sm=2)))
+    for bits in (2, 3, 4, 5, 6, 8, 20, 24):
+        out.append(one(f"experts of {bits % 16} bits{', sorted' if bits > 16 else ''}", Launch(f"quant_experts_kernel<{bits}>", 32 * ceil(2 * 2880, 32),
+                                                         32 * 5760 * 2880 * (bits % 16 + 0.5) / 8, (("IDP", "", 90 * 8 * 16),), per_sm=2)))
     for t in ("bf16", "f16"):
         for hidden, n, k in (("true", 1536, 2048), ("false", 2048, 768)):
             out.append(one(f"experts {t} {hidden} rows", Launch(f"moe_rows_kernel<elem_{t}, {hidden}>", 128 * n // 16 * 8, 256 * n * k,
@@ -473,7 +479,7 @@ SOURCES = (("attention_plain", "attention_plain.cu"), ("attention_merge<64", "at
            ("attention_merge<512", "attention_latent.cu"), ("latent_decode", "attention_latent.cu"),
            ("latent_prefill", "attention_latent.cu"), ("attention", "attention.cu"), ("delta", "delta.cu"),
            ("quant_experts", "quant_experts.cu"), ("quant_tiles", "quant_tiles.cu"), ("quant_rows", "quant_rows.cu"),
-           ("quant_", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
+           ("quant_", "quant_pack.cu"), ("sorted_pack", "quant_pack.cu"), ("scaled_experts", "scaled_experts.cu"), ("scaled_pack", "scaled_pack.cu"),
            ("scaled_rows", "scaled_rows.cu"), ("scaled_tiles", "scaled_tiles.cu"), ("scaled_join", "scaled_tiles.cu"), ("scaled_", "scaled_linear.cu"),
            ("moe_rows", "moe_rows.cu"), ("moe_tiles", "moe_tiles.cu"), ("moe_f32", "moe_f32.cu"), ("moe_route", "moe_route.cu"), ("moe_bias", "moe_route.cu"),
            ("moe_group", "moe_group.cu"), ("moe_add", "moe_group.cu"), ("moe_", "moe_act.cu"), ("rows_kernel", "linear_rows.cu"), ("hidden_rows", "linear_rows.cu"),

@@ -27,17 +27,19 @@ static inline struct op_case with_rounded_x(const struct op_case *c)
     return rounded;
 }
 
-/* Products of e4m3 and NVFP4 weights: without ACTIVATIONS_F32 on matrix units too, x in f16. */
+/* Products of e4m3, NVFP4 and nf4 weights (fp4 of the cases has blocks of 32): without ACTIVATIONS_F32 on matrix units
+ * too, x in f16. */
 static inline bool op_has_scaled_mma(const struct op_case *c)
 {
-    return (c->dtype == DT_E4M3 || c->dtype == DT_NVFP4) && c->op == &op_linear;
+    return (c->dtype == DT_E4M3 || c->dtype == DT_NVFP4 || c->dtype == DT_NF4) &&
+           c->op == &op_linear;
 }
 
 static inline struct op_case with_halved_x(const struct op_case *c)
 {
     struct op_case rounded = with_rounded_x(c);
-    if (op_has_scaled_mma(c))
-        rounded.x_eps = 0x1p-11;
+    if (op_has_scaled_mma(c)) /* levels are rounded, too */
+        rounded.x_eps = c->dtype == DT_NF4 ? 0x1p-10 : 0x1p-11;
     return rounded;
 }
 

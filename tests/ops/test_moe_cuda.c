@@ -102,6 +102,17 @@ Test(moe_cuda, experts_with_scales_in_f32)
     check_quantised(DT_FP4, 3, 2, 33, 64, 3);
 }
 
+/* Gate and up of an expert have orders of their own. */
+Test(moe_cuda, experts_of_sorted_columns)
+{
+    check_quantised(DT_INT4_SORTED, 4, 2, 64, 256, 21);
+    check_quantised(DT_INT8_SORTED, 3, 1, 70, 256, 9);
+    if (reduced())
+        return;
+    check_quantised(DT_INT4_SORTED, 8, 3, 320, 64, 5);
+    check_quantised(DT_INT4_SORTED, 2, 1, 70, 200, 40); /* several tiles of an expert */
+}
+
 /* The same on matrix units: the bits of the backend's own linear, for every kernel. */
 static void check_mma(enum dtype t, int32_t E, int32_t k, int32_t D, int32_t F, int32_t T)
 {
@@ -122,11 +133,14 @@ Test(moe_cuda, experts_with_scales_on_matrix_units)
     check_mma(DT_E4M3, 4, 2, 140, 320, 21);
     check_mma(DT_NVFP4, 2, 1, 64, 200, 37); /* several tiles of an expert */
     check_mma(DT_E4M3, 2, 2, 70, 96, 40);   /* tiles of 64 rows */
+    check_mma(DT_NF4, 4, 2, 130, 320, 21);
     if (reduced())
         return;
     check_mma(DT_NVFP4, 3, 2, 150, 1024, 40);
     check_mma(DT_E4M3, 1, 1, 140, 300, 140); /* tiles of 128 rows */
     check_mma(DT_NVFP4, 1, 1, 40, 136, 140);
+    check_mma(DT_NF4, 2, 2, 70, 200, 40);
+    check_mma(DT_NF4, 1, 1, 40, 136, 140);
 }
 
 Test(moe_cuda, many_rows)

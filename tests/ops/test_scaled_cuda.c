@@ -1,4 +1,4 @@
-/* linear and embed of e4m3 and NVFP4 weights on the matrix units of the CUDA backend, on the host emulator:
+/* linear and embed of e4m3, NVFP4, nf4 and fp4 weights on the matrix units of the CUDA backend, on the host emulator:
  * against double precision, the bits of a row over every kernel, batch and number of ranks, weights and
  * activations that are no numbers, the scratch memory. */
 #include "effort.h"
@@ -7,7 +7,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 
-static const enum dtype types[] = {DT_E4M3, DT_NVFP4};
+static const enum dtype types[] = {DT_E4M3, DT_NVFP4, DT_NF4, DT_FP4};
 /* One for each kernel and its edges. */
 static const int32_t batches[] = {1, 3, 8, 9, 16, 17, 32, 33, 64, 65, 150};
 enum { MOST = 150 };
@@ -27,7 +27,7 @@ static void close_be(struct backend *be)
 
 static bool wanted(const struct op_case *c)
 {
-    return (c->dtype == DT_E4M3 || c->dtype == DT_NVFP4) && c->variant == 0 && c->rows <= 200 &&
+    return (c->dtype == DT_E4M3 || has_levels(c->dtype)) && c->variant == 0 && c->rows <= 200 &&
            (c->op == &op_linear || c->op == &op_embed);
 }
 
@@ -65,7 +65,7 @@ struct matrix {
 
 static int32_t block_of(enum dtype t)
 {
-    return t == DT_E4M3 ? FP8_BLOCK : 16;
+    return t == DT_E4M3 ? FP8_BLOCK : t == DT_NVFP4 ? 16 : t == DT_NF4 ? 64 : 192;
 }
 
 static struct matrix make(enum dtype t, int32_t n, int32_t k)
@@ -312,8 +312,10 @@ Test(scaled_cuda, what_is_no_number_stays_so)
         struct weight *w = load(be, &m, 0, 1, ends, false);
         if (types[i] == DT_E4M3)
             m.codes[COLUMN * K + 200] = 0xff;
-        else
+        else if (types[i] == DT_NVFP4)
             m.small[COLUMN * n_scales + 3] = 0x7f;
+        else
+            m.scale[COLUMN * n_scales + 1] = NAN;
         struct weight *broken = load(be, &m, 0, 1, ends, false);
         for (int32_t batch = 6; batch <= T; batch += T - 6) {
             float *want = multiply(be, w, &m, 0, batch);

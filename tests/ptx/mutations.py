@@ -19,6 +19,8 @@ from pathlib import Path
 
 LINEAR, ATTENTION, TOPK, RANKS = "linear", "attention", "topk", "ranks"
 STRICT, CODES = "linear rows 150 k 520 n 140 bf16", "linear rows 150 k 520 n 140 e4m3"
+LEVELS, SORTED, SORTED_MANY = ("linear rows 150 k 520 n 140 nf4", "linear rows 7 k 257 n 96 int4-sorted",
+                               "linear rows 33 k 300 n 200 int4-sorted")
 STAGE = r"(mul\.lo\.s32 \t?(?:%r\d+), %r\d+, 3;\s+)(sub\.s32 \t?(%r\d+), %r\d+, %r\d+;)"  # of three: step mod 3
 
 # name, kernels, what is found, what replaces it, which place, ops that run
@@ -86,6 +88,15 @@ MISTAKES = [
     ("codes in tiles: the registers of x exchanged", "scaled_tiles_kernelILi1", r"(mma\.\S+ \{[^}]*\}, \{[^}]*\}, \{)(%r\d+), (%r\d+)", r"\1\3, \2", 0, CODES),
     ("codes in tiles: the scale of another row", "scaled_tiles_kernelILi1", r"(ld\.shared\.f32 \t?%f\d+, \[%r\d+)\+32\]", r"\1+36]", 0, CODES),
     ("codes in tiles: another stage", "scaled_tiles_kernelILi1", STAGE, r"\1\2\n\tsub.s32 \3, 2, \3;", -1, CODES),
+    ("levels: of two columns in the place of the others", "scaled_rows_kernelILi4", r"25152;", "29521;", "all", "linear rows 12 k 520 n 140 nf4"),
+    ("levels: the scales of the row beside", "scaled_rows_kernelILi4", r"(ld\.global\.v2\.u32 \t?\{[^}]*\}, \[%rd\d+)\+256\]", r"\1+264]", 0, "linear rows 12 k 520 n 140 nf4"),
+    ("levels in tiles: the scale of the row beside", "scaled_tiles_kernelILi4", r"(ld\.shared\.f32 \t?%f\d+, \[%r\d+)\+(\d{4})\]", lambda m: f"{m[1]}+{int(m[2]) + 8}]", 0, LEVELS),
+    ("levels in tiles: no barrier before a step is read", "scaled_tiles_kernelILi4", r"bar\.sync \t?0;", "", 1, LEVELS),
+    ("sorted columns: the length of another chunk", "quant_rows_kernelILi20", r"(shfl\.sync\.idx\.b32 \t?%r\d+\|%p\d+, %r\d+), %r\d+", r"\1, 0", "all", SORTED),
+    ("sorted columns: a lone quad of the row beside", "quant_rows_kernelILi20", r"(ld\.global\.L1::no_allocate\.u16 %rs\d+, \[%rd\d+)\]", r"\1+2]", "all", SORTED),
+    ("sorted columns in tiles: no barrier before a stage is read", "quant_tiles_kernelILi20", r"bar\.sync \t?0;", "", 1, SORTED_MANY),
+    ("sorted columns: a record's sum of one half twice", "sorted_pack", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+), %r\d+", r"\1, 0", -1, "linear rows 7 k 257 n 96 int8-sorted"),
+    ("sorted columns of experts: no wait for the hidden rows", "sorted_pack", r"griddepcontrol\.wait;", "", "all", "experts"),
     ("no wait for the rows that are rounded", "round_input", r"griddepcontrol\.wait;", "", "all", "chain"),
     ("no barrier in the peak of a row", "round_input_kernelILb1", r"bar\.sync \t?0;", "", 1, "round_input"),
     ("shfl over half of a warp, a group's peak", "round_input_kernelILb0", r"(shfl\.sync\.bfly\.b32 \t?%r\d+\|%p\d+, %r\d+, %r\d+, %r\d+), %r\d+", r"\1, 65535", 0, "round_input"),

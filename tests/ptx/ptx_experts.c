@@ -20,7 +20,8 @@ struct layer {
      * columns; the groups of the columns. */
     float scale[3 * E * QUANT_BLOCK_MAX * SCALES], min[3 * E * QUANT_BLOCK_MAX * SCALES];
     uint8_t small[3 * E * QUANT_BLOCK_MAX * SCALES];
-    uint16_t index[QUANT_BLOCK_MAX];
+    int8_t zero[3 * E * QUANT_BLOCK_MAX * SCALES];
+    uint16_t index[3 * E][QUANT_BLOCK_MAX]; /* of each tensor */
     float x[MAX_T * QUANT_BLOCK_MAX], weights[MAX_T * TOP_K];
     int32_t ids[MAX_T * TOP_K];
 };
@@ -36,7 +37,7 @@ static size_t row_bytes(const struct layer *l)
 /* Columns of a scale. */
 static int32_t block_of(const struct layer *l)
 {
-    return l->type == DT_NVFP4 ? 16 : l->k / SCALES;
+    return l->type == DT_NVFP4 ? 16 : l->type == DT_NF4 ? 64 : l->k / SCALES;
 }
 
 static struct weight_part part_of(const struct layer *l, int e, int i)
@@ -50,7 +51,8 @@ static struct weight_part part_of(const struct layer *l, int e, int i)
                                 .min = l->min + row * SCALES,
                                 .small_scale = l->small + row * SCALES,
                                 .scale_stride = SCALES,
-                                .index = l->index,
+                                .zero = l->zero + row * SCALES,
+                                .index = l->index[3 * e + i],
                                 .block = block_of(l),
                                 .factor = 0.05f,
                                 .divisor = 1.0f};
@@ -139,9 +141,11 @@ static bool fill(struct layer *l)
             l->scale[i] = 0.01f + 0.0003f * (float)(i * 41 % 83);
             l->min[i] = -0.1f + 0.001f * (float)(i * 7 % 53);
             l->small[i] = e4m3_of_f32(0.3f + 0.01f * (float)(i * 41 % 83));
+            l->zero[i] = (int8_t)(i * 11 % 16);
         }
-        for (uint16_t k = 0; k < l->k; k++)
-            l->index[k] = k * 7 % SCALES;
+        for (uint16_t i = 0; i < 3 * E; i++)
+            for (uint16_t k = 0; k < l->k; k++)
+                l->index[i][k] = (uint16_t)((k * 7 + k / 9 + i) % SCALES);
     }
     for (int i = 0; i < l->T * l->k; i++)
         l->x[i] = (float)((i * 37 + 11) % 101) * 0.013f - 0.6f;
@@ -191,9 +195,9 @@ static void check_mma(struct tap *t, struct layer *l, enum dtype type, int32_t t
 
 void ptx_check_experts(struct tap *t)
 {
-    static const enum dtype types[] = {DT_Q2_K,       DT_Q3_K, DT_Q4_0, DT_Q5_0,
-                                       DT_Q6_K,       DT_Q8_0, DT_E4M3, DT_INT8_INDEX,
-                                       DT_INT4_INDEX, DT_NF4,  DT_NVFP4};
+    static const enum dtype types[] = {
+        DT_Q2_K,       DT_Q3_K,       DT_Q4_0, DT_Q5_0,  DT_Q6_K,        DT_Q8_0,       DT_E4M3,
+        DT_INT8_INDEX, DT_INT4_INDEX, DT_NF4,  DT_NVFP4, DT_INT4_SORTED, DT_INT8_SORTED};
     static struct layer l;
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         check(t, &l, types[i]);
@@ -201,5 +205,6 @@ void ptx_check_experts(struct tap *t)
     for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
         check_mma(t, &l, DT_E4M3, tokens[i]);
         check_mma(t, &l, DT_NVFP4, tokens[i]);
+        check_mma(t, &l, DT_NF4, tokens[i]);
     }
 }

@@ -174,8 +174,14 @@ static const struct op_case scaled_cases[] = {
     SCALED_LINEAR(40, 8, DT_NVFP4),
     SCALED_LINEAR(150, 8, DT_E4M3),
     SCALED_LINEAR(150, 4, DT_NVFP4),
+    SCALED_LINEAR(3, 8, DT_NF4),
+    SCALED_LINEAR(12, 1, DT_NF4),
+    SCALED_LINEAR(20, 8, DT_NF4),
+    SCALED_LINEAR(40, 1, DT_NF4),
+    SCALED_LINEAR(150, 8, DT_NF4),
     {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_E4M3},
     {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_NVFP4},
+    {.op = &op_embed, .rows = 9, .k = 200, .n = 70, .dtype = DT_NF4},
 };
 /* The same on a device of SMALL_DEVICE multiprocessors, SMALL_SMEM bytes of shared memory a block. */
 static const struct op_case small_device_cases[] = {
@@ -200,8 +206,7 @@ static void run_cases(struct tap *t, struct backend *be, const struct options *o
                       const struct op_case *c, size_t n)
 {
     for (size_t i = 0; i < n && !(o->first && t->failed); i++)
-        if (matches(o->match, op_case_name(&c[i])) && !is_sorted(c[i].dtype) &&
-            (everything() || !cuda_repeats(c[i].dtype)))
+        if (matches(o->match, op_case_name(&c[i])) && (everything() || !cuda_repeats(c[i].dtype)))
             run_case(t, be, &c[i]);
 }
 

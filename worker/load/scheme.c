@@ -78,15 +78,14 @@ static bool has_f32_scales(const struct loader *ld)
 enum meets {
     MEETS_F32,    /* on all */
     MEETS_BYTES,  /* quantised weights */
-    MEETS_SORTED, /* the same of sorted columns, which GPUs do not have */
-    MEETS_HALVES, /* of matrix units: scaled_has_mma of backends/cuda/scaled_layout.h */
+    MEETS_HALVES, /* of matrix units: scaled_has_mma of backends/cuda/scaled_layout.h, */
+    HALF = 64,    /* which multiply levels in blocks of multiples of these */
 };
 
 static const char *inputs_in(const struct model_config *mc, enum meets meets)
 {
     static const char *const text[] = {[MEETS_F32] = "f32",
                                        [MEETS_BYTES] = "8 bits (Metal: f32)",
-                                       [MEETS_SORTED] = "8 bits (CUDA, Metal: f32)",
                                        [MEETS_HALVES] = "f32 (CUDA: f16)"};
     if (mc->inputs != INPUTS_FLOAT)
         return mc->inputs == INPUTS_INT8 ? "int8" : "e4m3";
@@ -103,7 +102,7 @@ static void say_integers(const struct loader *ld, char *out)
     const struct model_config *mc = loader_config(ld);
     char groups[60] = "a scale for each row";
     bool floats = mc->int_order || mc->int_group % 32 || has_f32_scales(ld);
-    enum meets meets = mc->int_sorted ? MEETS_SORTED : floats ? MEETS_F32 : MEETS_BYTES;
+    enum meets meets = floats && !mc->int_sorted ? MEETS_F32 : MEETS_BYTES;
     if (mc->int_group)
         snprintf(groups, sizeof groups, "groups of %d columns%s", mc->int_group,
                  mc->int_sorted  ? " in any order, sorted"
@@ -114,7 +113,7 @@ static void say_integers(const struct loader *ld, char *out)
 }
 
 /* bitsandbytes' blocks are seen from a matrix: scales beside bytes of two weights each. */
-static void say_bnb(const struct loader *ld, char *out)
+static void say_bnb(const struct loader *ld, enum meets halves, char *out)
 {
     struct stored_tensor t, codes;
     uint64_t weights = 0, scales = 0;
@@ -129,9 +128,11 @@ static void say_bnb(const struct loader *ld, char *out)
         scales = t.n_dims == 1 && t.shape[0] ? t.shape[0] : 1;
         nested = strcmp(t.type_name, "U8") == 0;
     }
-    snprintf(out, SCHEME_SIZE, "bitsandbytes: %s, a scale for %llu weights%s; activations in f32",
-             nf4 ? "nf4" : "fp4", (unsigned long long)(weights / (scales ? scales : 1)),
-             nested ? ", themselves in 8 bits" : "");
+    weights /= scales ? scales : 1;
+    snprintf(out, SCHEME_SIZE, "bitsandbytes: %s, a scale for %llu weights%s; activations in %s",
+             nf4 ? "nf4" : "fp4", (unsigned long long)weights,
+             nested ? ", themselves in 8 bits" : "",
+             inputs_in(loader_config(ld), weights % HALF ? MEETS_F32 : halves));
 }
 
 static void say_fp4(const struct loader *ld, enum meets halves, char *out)
@@ -139,7 +140,7 @@ static void say_fp4(const struct loader *ld, enum meets halves, char *out)
     const struct model_config *mc = loader_config(ld);
     enum fp4_storage s = mc->fp4;
     if (s == FP4_BNB)
-        say_bnb(ld, out);
+        say_bnb(ld, halves, out);
     else
         snprintf(out, SCHEME_SIZE, "%s: %s weights; activations in %s",
                  s == FP4_MODELOPT ? "modelopt" : "compressed-tensors",
