@@ -11,6 +11,15 @@ struct place {
     bool shared;
 };
 
+/* n <= 16 */
+static bool all_defined(const uint8_t *state, size_t n)
+{
+#define FOUR PTX_DEFINED, PTX_DEFINED, PTX_DEFINED, PTX_DEFINED
+    static const uint8_t defined[16] = {FOUR, FOUR, FOUR, FOUR};
+#undef FOUR
+    return memcmp(state, defined, n) == 0;
+}
+
 static enum status in_window(uint64_t at, size_t n, uint64_t bytes, const char *space)
 {
     if (at > bytes || n > bytes - at)
@@ -36,7 +45,12 @@ static enum status place_global(struct ptx_block *b, uint64_t at, size_t n, stru
 static enum status place_shared(struct ptx_block *b, uint64_t at, size_t n, struct place *out)
 {
     TRY(in_window(at, n, b->shared_bytes, "shared"));
-    *out = (struct place){b->shared + at, b->shared_state + at, b->shared_marks + at, true};
+    *out = (struct place){b->shared + at, b->shared_state + at,
+                          ptx_marks_at(b->shared_marks, (size_t)at), true};
+    if (!out->marks)
+        FAIL(ST_NOMEM, "no memory for the marks of accesses");
+    if (all_defined(out->state, n))
+        return ST_OK;
     for (size_t i = 0; i < n; i++) {
         if (out->state[i] == PTX_OUTSIDE)
             FAIL(ST_RANGE, "shared memory at %llu belongs to no variable",
@@ -105,19 +119,15 @@ static enum status note(struct ptx_warp *w, int lane, const struct place *p, siz
     const struct ptx_grid *g = b->grid;
     if (!p->marks)
         return ST_OK;
-    struct ptx_time now = {.grid = g->number,
-                           .block = b->number,
-                           .barriers = b->barriers,
-                           .warp_barriers = w->barriers,
-                           .thread = (uint16_t)ptx_thread(w, lane),
-                           .stream = (uint8_t)g->launch.stream,
-                           .strong = strong};
+    if (!w->time)
+        TRY(ptx_new_time(w));
     bool late = !g->launch.dependent || w->waited >> lane & 1;
-    struct ptx_horizon h = {.all = ptx_finished_below(b->machine),
-                            .own = late ? g->number : g->before,
+    struct ptx_horizon h = {.times = ptx_machine_times(b->machine),
                             .clock = &b->clock,
+                            .own = late ? g->number : g->before,
                             .of_block = p->shared};
-    return ptx_race_note(p->marks, n, &now, &h, writes);
+    return ptx_race_note(p->marks, n, w->time, (uint8_t)(lane | (strong ? PTX_STRONG : 0)), &h,
+                         writes);
 }
 
 static uint64_t extend_loaded(uint64_t v, enum ptx_type t)
@@ -137,7 +147,7 @@ static uint64_t extend_loaded(uint64_t v, enum ptx_type t)
 /* Is a byte of n undefined? */
 static bool any_undefined(const uint8_t *state, size_t n)
 {
-    return state && memchr(state, PTX_UNDEFINED, n);
+    return state && !all_defined(state, n) && memchr(state, PTX_UNDEFINED, n);
 }
 
 static enum status load_lane(struct ptx_warp *w, const struct ptx_instr *in, int lane)
@@ -250,8 +260,8 @@ static enum status wait_lane(struct ptx_warp *w, int lane, uint32_t keep)
             w->copy[left++] = *c;
             continue;
         }
-        struct place dst = {b->shared + c->to, b->shared_state + c->to, b->shared_marks + c->to,
-                            true};
+        struct place dst = {b->shared + c->to, b->shared_state + c->to,
+                            ptx_marks_at(b->shared_marks, c->to), true};
         memcpy(dst.data, c->data, 16);
         memcpy(dst.state, c->state, 16);
         TRY(note(w, lane, &dst, 16, true, false));
@@ -274,8 +284,9 @@ static enum status load_matrices(struct ptx_warp *w, const struct ptx_instr *in)
             TRY(find_place(w, lane, PTX_SHARED, at, 16, &p));
             TRY(note(w, lane, &p, 16, false, false));
             memcpy(value[j][r], p.data, 16);
+            bool clean = all_defined(p.state, 16);
             for (int i = 0; i < 8; i++)
-                bad[j][r][i] = any_undefined(p.state + 2 * i, 2);
+                bad[j][r][i] = !clean && any_undefined(p.state + 2 * i, 2);
         }
     }
     for (int32_t j = 0; j < in->vector; j++) {

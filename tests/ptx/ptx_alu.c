@@ -1,369 +1,166 @@
 /* Arithmetic, comparison, selection and conversion (manual, 9.7.1 to 9.7.9). */
 #include <math.h>
-#include <string.h>
 
 #include "ptx/ptx_block.h"
-#include "ptx/ptx_float.h"
+#include "ptx/ptx_result.h"
 
-/* One lane's operands, of which an instruction uses the first ones, and its result. */
-struct lane {
-    uint64_t a, b, c, d;
+/* ---- all lanes of an operation ---- */
+
+/* Of each lane's operands a bit. */
+struct order {
+    uint32_t less, equal, unordered;
 };
 
-static int width_of(enum ptx_type t)
+static INLINED struct order order_of(enum ptx_type t, const uint64_t *a, const uint64_t *b)
 {
-    return (int)ptx_type_bytes(t) * 8;
-}
-
-static bool is_signed(enum ptx_type t)
-{
-    return t >= PTX_S8 && t <= PTX_S64;
-}
-
-/* The value of v's low bits, extended to 64 as the type says. */
-static uint64_t extend(uint64_t v, enum ptx_type t)
-{
-    switch (t) {
-    case PTX_PRED:
-        return v & 1;
-    case PTX_S8:
-        return (uint64_t)(int64_t)(int8_t)v;
-    case PTX_S16:
-        return (uint64_t)(int64_t)(int16_t)v;
-    case PTX_S32:
-        return (uint64_t)(int64_t)(int32_t)v;
-    case PTX_B8:
-    case PTX_U8:
-        return (uint8_t)v;
-    case PTX_B16:
-    case PTX_U16:
-    case PTX_F16:
-    case PTX_BF16:
-        return (uint16_t)v;
-    case PTX_B64:
-    case PTX_U64:
-    case PTX_S64:
-    case PTX_F64:
-        return v;
-    default:
-        return (uint32_t)v;
+    struct order o = {0};
+    for (int lane = 0; lane < PTX_LANES; lane++) {
+        bool less, equal, unordered = false;
+        if (t == PTX_F32 || t == PTX_F64) {
+            double x = ptx_float_value(a[lane], t), y = ptx_float_value(b[lane], t);
+            less = x < y, equal = x == y, unordered = isnan(x) || isnan(y);
+        } else {
+            less = ptx_is_less(a[lane], b[lane], t);
+            equal = ptx_extend(a[lane], t) == ptx_extend(b[lane], t);
+        }
+        o.less |= (uint32_t)less << lane;
+        o.equal |= (uint32_t)equal << lane;
+        o.unordered |= (uint32_t)unordered << lane;
     }
+    return o;
 }
 
-static uint64_t shift_left(uint64_t a, uint64_t by, int width)
-{
-    return (uint32_t)by >= (uint32_t)width ? 0 : a << (uint32_t)by;
-}
-
-/* Amounts beyond the width count as the width: signed values fill with their sign. */
-static uint64_t shift_right(uint64_t a, uint64_t by, enum ptx_type t)
-{
-    uint32_t n = (uint32_t)by, width = (uint32_t)width_of(t);
-    if (is_signed(t))
-        return (uint64_t)((int64_t)extend(a, t) >> (n >= width ? 63 : n));
-    return n >= width ? 0 : extend(a, t) >> n;
-}
-
-/* By 0 any value may come out: the caller poisons it.  The least value by -1 wraps. */
-static uint64_t divide(uint64_t a, uint64_t b, enum ptx_type t, bool rest)
-{
-    a = extend(a, t);
-    b = extend(b, t);
-    if (b == 0)
-        return UINT64_MAX;
-    if (!is_signed(t))
-        return rest ? a % b : a / b;
-    if ((int64_t)b == -1)
-        return rest ? 0 : 0 - a;
-    return (uint64_t)(rest ? (int64_t)a % (int64_t)b : (int64_t)a / (int64_t)b);
-}
-
-static uint64_t multiply_high(uint64_t a, uint64_t b, enum ptx_type t)
-{
-    a = extend(a, t);
-    b = extend(b, t);
-    return is_signed(t) ? (uint64_t)((int64_t)a * (int64_t)b >> 32) : a * b >> 32;
-}
-
-/* In bits of an integer or float type; NaN loses to a number, and -0 is less than +0. */
-static bool is_less(uint64_t a, uint64_t b, enum ptx_type t)
-{
-    if (t == PTX_F32 || t == PTX_F64) {
-        double x = ptx_float_value(a, t), y = ptx_float_value(b, t);
-        return x < y || (x == 0 && y == 0 && signbit(x) && !signbit(y));
-    }
-    a = extend(a, t);
-    b = extend(b, t);
-    return is_signed(t) ? (int64_t)a < (int64_t)b : a < b;
-}
-
-static uint64_t least_or_greatest(uint64_t a, uint64_t b, enum ptx_type t, bool least)
-{
-    if (t == PTX_F32 || t == PTX_F64) {
-        bool x = isnan(ptx_float_value(a, t)), y = isnan(ptx_float_value(b, t));
-        if (x || y)
-            return x && y ? ptx_float_nan(t) : x ? b : a;
-    }
-    return is_less(a, b, t) == least ? a : b;
-}
-
-/* bfi (9.7.1.20): the low bits of a into b, from bit c on, d of them; both amounts modulo 256. */
-static uint64_t insert_bits(uint64_t a, uint64_t b, uint64_t c, uint64_t d, int width)
-{
-    uint64_t at = c & 0xff, n = d & 0xff;
-    if (at >= (uint64_t)width || n == 0)
-        return b;
-    if (n > (uint64_t)width - at)
-        n = (uint64_t)width - at;
-    uint64_t ones = (n >= 64 ? UINT64_MAX : (1ULL << n) - 1) << at;
-    return (b & ~ones) | (a << at & ones);
-}
-
-/* prmt (9.7.9.7) without mode: each nibble of c picks one of the bytes b3..b0 a3..a0, or with its
- * highest bit that byte's sign in all bits. */
-static uint64_t permute_bytes(uint64_t a, uint64_t b, uint64_t c)
-{
-    uint64_t bytes = (uint32_t)a | (uint64_t)(uint32_t)b << 32, out = 0;
-    for (int i = 0; i < 4; i++) {
-        uint64_t pick = c >> (4 * i) & 0xf, byte = bytes >> (8 * (pick & 7)) & 0xff;
-        if (pick & 8)
-            byte = byte & 0x80 ? 0xff : 0;
-        out |= byte << (8 * i);
-    }
-    return out;
-}
-
-/* dp4a (9.7.1.23): c and the products of the four signed bytes of a and b, modulo 2^32. */
-static uint64_t dot_bytes(uint64_t a, uint64_t b, uint64_t c)
-{
-    for (int i = 0; i < 32; i += 8)
-        c += extend(a >> i, PTX_S8) * extend(b >> i, PTX_S8);
-    return c;
-}
-
-static bool holds(enum ptx_cmp cmp, bool less, bool equal, bool unordered)
+/* The lanes in which the comparison is true. */
+static uint32_t holds(enum ptx_cmp cmp, struct order o)
 {
     switch (cmp) {
     case PTX_EQ:
-        return equal;
+        return o.equal;
     case PTX_NE:
-        return !equal && !unordered;
+        return ~o.equal & ~o.unordered;
     case PTX_LT:
-        return less;
+        return o.less;
     case PTX_LE:
-        return less || equal;
+        return o.less | o.equal;
     case PTX_GT:
-        return !less && !equal && !unordered;
+        return ~o.less & ~o.equal & ~o.unordered;
     case PTX_GE:
-        return !less && !unordered;
+        return ~o.less & ~o.unordered;
     case PTX_EQU:
-        return equal || unordered;
+        return o.equal | o.unordered;
     case PTX_NEU:
-        return !equal;
+        return ~o.equal;
     case PTX_LTU:
-        return less || unordered;
+        return o.less | o.unordered;
     case PTX_LEU:
-        return less || equal || unordered;
+        return o.less | o.equal | o.unordered;
     case PTX_GTU:
-        return !less && !equal;
+        return ~o.less & ~o.equal;
     case PTX_GEU:
-        return !less;
+        return ~o.less;
     case PTX_NUM:
-        return !unordered;
+        return ~o.unordered;
     default:
-        return unordered;
+        return o.unordered;
     }
 }
 
-static uint64_t compare(uint64_t a, uint64_t b, enum ptx_type t, enum ptx_cmp cmp)
+static void compare(const struct ptx_instr *in, const uint64_t *a, const uint64_t *b, uint64_t *out)
 {
-    if (t == PTX_F32 || t == PTX_F64) {
-        double x = ptx_float_value(a, t), y = ptx_float_value(b, t);
-        return holds(cmp, x < y, x == y, isnan(x) || isnan(y));
-    }
-    return holds(cmp, is_less(a, b, t), extend(a, t) == extend(b, t), false);
-}
-
-static uint64_t convert(const struct ptx_instr *in, uint64_t a)
-{
-    enum ptx_type to = in->type[0], from = in->type[1];
-    if (from == PTX_F16)
-        return ptx_f32_bits(ptx_f32_of_f16((uint16_t)a, false));
-    bool to_float = to == PTX_F32 || to == PTX_F64, of_float = from == PTX_F32 || from == PTX_F64;
-    if (of_float)
-        return to_float ? ptx_float_of(ptx_float_value(a, from), to)
-                        : ptx_int_of_float(a, from, to);
-    uint64_t v = extend(a, from);
-    return to_float ? ptx_float_of_int(v, is_signed(from), to) : extend(v, to);
-}
-
-static uint64_t float_result(const struct ptx_instr *in, uint64_t a, uint64_t b, uint64_t c)
-{
-    enum ptx_type t = in->type[0];
-    if (t == PTX_F32) {
-        float x = ptx_f32(a), y = ptx_f32(b);
-        switch (in->op) {
-        case PTX_ADD:
-            return ptx_f32_bits(x + y);
-        case PTX_SUB:
-            return ptx_f32_bits(x - y);
-        case PTX_MUL:
-            return ptx_f32_bits(x * y);
-        case PTX_FMA:
-            return ptx_f32_bits(fmaf(x, y, ptx_f32(c)));
-        case PTX_DIV:
-            return ptx_f32_bits(x / y);
-        case PTX_RCP:
-            return ptx_f32_bits(1.0f / x);
-        default:
-            return ptx_f32_bits(sqrtf(x));
-        }
-    }
-    double x = ptx_f64(a), y = ptx_f64(b);
-    switch (in->op) {
-    case PTX_ADD:
-        return ptx_f64_bits(x + y);
-    case PTX_SUB:
-        return ptx_f64_bits(x - y);
-    case PTX_MUL:
-        return ptx_f64_bits(x * y);
-    case PTX_FMA:
-        return ptx_f64_bits(fma(x, y, ptx_f64(c)));
-    case PTX_DIV:
-        return ptx_f64_bits(x / y);
-    case PTX_RCP:
-        return ptx_f64_bits(1.0 / x);
+    struct order o;
+    switch (in->type[0]) {
+    case PTX_S32:
+        o = order_of(PTX_S32, a, b);
+        break;
+    case PTX_U32:
+    case PTX_B32:
+        o = order_of(PTX_U32, a, b);
+        break;
+    case PTX_F32:
+        o = order_of(PTX_F32, a, b);
+        break;
     default:
-        return ptx_f64_bits(sqrt(x));
+        o = order_of(in->type[0], a, b);
+    }
+    uint32_t yes = holds(in->cmp, o);
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        out[lane] = yes >> lane & 1;
+}
+
+static INLINED void all_lanes(struct ptx_kind k, const uint64_t *const src[4], uint64_t *out)
+{
+    for (int lane = 0; lane < PTX_LANES; lane++) {
+        struct ptx_lane v = {src[0][lane], src[1][lane], src[2][lane], src[3][lane]};
+        out[lane] = ptx_extend(ptx_result(k, v), ptx_result_type(k));
     }
 }
 
-static uint64_t integer_result(const struct ptx_instr *in, struct lane v)
+/* The forms that kernels execute most; each has a loop of its own. */
+#define FREQUENT(ROW)                                                                              \
+    ROW(MOV, B32, NO_TYPE)                                                                         \
+    ROW(MOV, U32, NO_TYPE)                                                                         \
+    ROW(MOV, F32, NO_TYPE)                                                                         \
+    ROW(MOV, U64, NO_TYPE)                                                                         \
+    ROW(MOV, B64, NO_TYPE)                                                                         \
+    ROW(MOV, PRED, NO_TYPE)                                                                        \
+    ROW(ADD, S32, NO_TYPE)                                                                         \
+    ROW(ADD, S64, NO_TYPE)                                                                         \
+    ROW(ADD, F32, NO_TYPE)                                                                         \
+    ROW(SUB, S32, NO_TYPE)                                                                         \
+    ROW(SUB, S64, NO_TYPE)                                                                         \
+    ROW(SUB, F32, NO_TYPE)                                                                         \
+    ROW(MUL, F32, NO_TYPE)                                                                         \
+    ROW(MUL_LO, S32, NO_TYPE)                                                                      \
+    ROW(MUL_LO, S64, NO_TYPE)                                                                      \
+    ROW(MUL_WIDE, S32, NO_TYPE)                                                                    \
+    ROW(MUL_WIDE, U32, NO_TYPE)                                                                    \
+    ROW(MUL_HI, S32, NO_TYPE)                                                                      \
+    ROW(MUL_HI, U32, NO_TYPE)                                                                      \
+    ROW(MAD_LO, S32, NO_TYPE)                                                                      \
+    ROW(FMA, F32, NO_TYPE)                                                                         \
+    ROW(MIN, S32, NO_TYPE)                                                                         \
+    ROW(MAX, S32, NO_TYPE)                                                                         \
+    ROW(MAX, F32, NO_TYPE)                                                                         \
+    ROW(AND, B32, NO_TYPE)                                                                         \
+    ROW(AND, B16, NO_TYPE)                                                                         \
+    ROW(AND, PRED, NO_TYPE)                                                                        \
+    ROW(OR, B32, NO_TYPE)                                                                          \
+    ROW(OR, PRED, NO_TYPE)                                                                         \
+    ROW(XOR, B32, NO_TYPE)                                                                         \
+    ROW(SHL, B32, NO_TYPE)                                                                         \
+    ROW(SHL, B64, NO_TYPE)                                                                         \
+    ROW(SHR, U32, NO_TYPE)                                                                         \
+    ROW(SHR, S32, NO_TYPE)                                                                         \
+    ROW(SHR, U64, NO_TYPE)                                                                         \
+    ROW(PRMT, B32, NO_TYPE)                                                                        \
+    ROW(SELP, B32, NO_TYPE)                                                                        \
+    ROW(SELP, F32, NO_TYPE)                                                                        \
+    ROW(CVT, S64, S32)                                                                             \
+    ROW(CVT, U64, U32)                                                                             \
+    ROW(CVT, U32, U64)                                                                             \
+    ROW(CVT, U16, U32)                                                                             \
+    ROW(CVT, F32, S32)                                                                             \
+    ROW(CVT, F32, F16)                                                                             \
+    ROW(CVT, F64, F32)                                                                             \
+    ROW(CVT_PACK, F16X2, F32)                                                                      \
+    ROW(CVT_PACK, BF16X2, F32)                                                                     \
+    ROW(ADD, F64, NO_TYPE)                                                                         \
+    ROW(FMA, F64, NO_TYPE)
+
+#define KEY(OP, TYPE, FROM) (((OP)*32 + (TYPE)) * 32 + (FROM))
+
+static void compute(const struct ptx_instr *in, const uint64_t *const src[4], uint64_t *out)
 {
-    enum ptx_type t = in->type[0];
-    switch (in->op) {
-    case PTX_ADD:
-        return v.a + v.b;
-    case PTX_SUB:
-        return v.a - v.b;
-    case PTX_MUL_LO:
-        return extend(v.a, t) * extend(v.b, t);
-    case PTX_MUL_WIDE:
-        return extend(v.a, t) * extend(v.b, t);
-    case PTX_MUL_HI:
-        return multiply_high(v.a, v.b, t);
-    case PTX_MAD_LO:
-        return extend(v.a, t) * extend(v.b, t) + v.c;
-    case PTX_DIV:
-        return divide(v.a, v.b, t, false);
-    case PTX_REM:
-        return divide(v.a, v.b, t, true);
-    case PTX_MIN:
-        return least_or_greatest(v.a, v.b, t, true);
-    case PTX_MAX:
-        return least_or_greatest(v.a, v.b, t, false);
-    case PTX_AND:
-        return v.a & v.b;
-    case PTX_OR:
-        return v.a | v.b;
-    case PTX_XOR:
-        return v.a ^ v.b;
-    case PTX_NOT:
-        return ~v.a;
-    case PTX_SHL:
-        return shift_left(v.a, v.b, width_of(t));
-    case PTX_SHR:
-        return shift_right(v.a, v.b, t);
-    case PTX_BFI:
-        return insert_bits(v.a, v.b, v.c, v.d, width_of(t));
-    case PTX_PRMT:
-        return permute_bytes(v.a, v.b, v.c);
-    case PTX_DP4A:
-        return dot_bytes(v.a, v.b, v.c);
-    case PTX_CLZ:
-        return extend(v.a, t) ? (uint64_t)(__builtin_clzll(extend(v.a, t)) - 64 + width_of(t))
-                              : (uint64_t)width_of(t);
-    case PTX_POPC:
-        return (uint64_t)__builtin_popcountll(extend(v.a, t));
-    case PTX_CVTA:
-    case PTX_CVTA_TO: {
-        uint64_t window = in->space == PTX_SHARED  ? PTX_SHARED_WINDOW
-                          : in->space == PTX_LOCAL ? PTX_LOCAL_WINDOW
-                                                   : 0;
-        return in->op == PTX_CVTA ? v.a + window : v.a - window;
-    }
+    struct ptx_kind k = {in->op, in->type[0], in->type[1], in->space};
+    switch (KEY((int)k.op, (int)k.type, (int)k.from)) {
+#define ROW(OP, TYPE, FROM)                                                                        \
+    case KEY(PTX_##OP, PTX_##TYPE, PTX_##FROM):                                                    \
+        all_lanes((struct ptx_kind){PTX_##OP, PTX_##TYPE, PTX_##FROM, PTX_GENERIC}, src, out);     \
+        break;
+        FREQUENT(ROW)
+#undef ROW
     default:
-        return v.a;
-    }
-}
-
-/* neg and abs of floats change the sign bit alone. */
-static uint64_t change_sign(uint64_t a, enum ptx_type t, bool absolute)
-{
-    uint64_t sign = 1ULL << (width_of(t) - 1);
-    if (t == PTX_F32 || t == PTX_F64)
-        return absolute ? a & ~sign : a ^ sign;
-    int64_t v = (int64_t)extend(a, t);
-    return absolute && v >= 0 ? (uint64_t)v : 0 - (uint64_t)v;
-}
-
-/* Two f16 each (9.7.4.3): a product is exact in f32, so it is rounded once. */
-static uint64_t multiply_halves(uint64_t a, uint64_t b)
-{
-    uint64_t out = 0;
-    for (int i = 0; i < 2; i++)
-        out |= (uint64_t)ptx_f16_of(ptx_f32_of_f16((uint16_t)(a >> 16 * i), false) *
-                                        ptx_f32_of_f16((uint16_t)(b >> 16 * i), false),
-                                    false)
-               << 16 * i;
-    return out;
-}
-
-static uint64_t result_of(const struct ptx_instr *in, struct lane v)
-{
-    enum ptx_type t = in->type[0];
-    switch (in->op) {
-    case PTX_NEG:
-    case PTX_ABS:
-        return change_sign(v.a, t, in->op == PTX_ABS);
-    case PTX_SETP:
-        return compare(v.a, v.b, t, in->cmp);
-    case PTX_SELP:
-        return v.c & 1 ? v.a : v.b;
-    case PTX_MOV:
-        return v.a;
-    case PTX_CVT:
-        return convert(in, v.a);
-    case PTX_CVT_PACK: /* the first source is the upper half */
-        return ptx_f16_of(ptx_f32(v.b), t == PTX_BF16X2) |
-               (uint64_t)ptx_f16_of(ptx_f32(v.a), t == PTX_BF16X2) << 16;
-    case PTX_MUL_HALVES:
-        return multiply_halves(v.a, v.b);
-    case PTX_MIN:
-    case PTX_MAX:
-        return least_or_greatest(v.a, v.b, t, in->op == PTX_MIN);
-    default:
-        return t == PTX_F32 || t == PTX_F64 ? float_result(in, v.a, v.b, v.c)
-                                            : integer_result(in, v);
-    }
-}
-
-/* The type of the destination register. */
-static enum ptx_type result_type(const struct ptx_instr *in)
-{
-    switch (in->op) {
-    case PTX_SETP:
-        return PTX_PRED;
-    case PTX_CLZ:
-    case PTX_POPC:
-        return PTX_U32;
-    case PTX_MUL_WIDE:
-        return in->type[0] == PTX_S16 ? PTX_S32 : in->type[0] == PTX_U16 ? PTX_U32 : PTX_B64;
-    case PTX_CVT_PACK:
-    case PTX_MUL_HALVES:
-        return PTX_B32;
-    default:
-        return in->type[0];
+        all_lanes(k, src, out);
     }
 }
 
@@ -371,7 +168,7 @@ static enum ptx_type result_type(const struct ptx_instr *in)
 static void move_vector(struct ptx_warp *w, const struct ptx_instr *in, uint32_t mask)
 {
     const struct ptx_operand *d = &in->operand[0], *s = &in->operand[1];
-    int width = width_of(in->type[0]) / (d->kind == PTX_VECTOR ? d->n : s->n);
+    int width = ptx_width_of(in->type[0]) / (d->kind == PTX_VECTOR ? d->n : s->n);
     uint64_t ones = (1ULL << width) - 1;
     uint32_t poison = 0;
     for (int32_t i = 0; i < s->n; i++)
@@ -392,11 +189,8 @@ static void move_vector(struct ptx_warp *w, const struct ptx_instr *in, uint32_t
 /* Lanes whose predicate operand decides alone, whatever the poisoned other one is. */
 static uint32_t decided(const struct ptx_warp *w, const struct ptx_instr *in, int other)
 {
-    const uint64_t *v = ptx_lanes(w, in->operand[other].reg[0]);
-    uint32_t out = 0;
-    for (int lane = 0; lane < PTX_LANES; lane++)
-        out |= (uint32_t)((v[lane] & 1) == (in->op == PTX_OR)) << lane;
-    return out & ~ptx_poison(w, in->operand[other].reg[0]);
+    uint32_t v = ptx_predicate(w, in->operand[other].reg[0]);
+    return (in->op == PTX_OR ? v : ~v) & ~ptx_poison(w, in->operand[other].reg[0]);
 }
 
 static uint32_t result_poison(const struct ptx_warp *w, const struct ptx_instr *in)
@@ -404,20 +198,18 @@ static uint32_t result_poison(const struct ptx_warp *w, const struct ptx_instr *
     uint32_t p[PTX_MAX_OPERANDS] = {0}, all = 0;
     for (int32_t i = 1; i < in->n_operands; i++)
         all |= p[i] = ptx_poison(w, in->operand[i].reg[0]);
-    if (in->op == PTX_SELP) {
-        const uint64_t *c = ptx_lanes(w, in->operand[3].reg[0]);
-        uint32_t first = 0;
-        for (int lane = 0; lane < PTX_LANES; lane++)
-            first |= (uint32_t)(c[lane] & 1) << lane;
-        return p[3] | (first & p[1]) | (~first & p[2]);
-    }
-    if (in->type[0] == PTX_PRED && (in->op == PTX_AND || in->op == PTX_OR) && all)
-        return all & ~decided(w, in, 1) & ~decided(w, in, 2);
     if ((in->op == PTX_DIV || in->op == PTX_REM) && in->type[0] < PTX_F16) {
         const uint64_t *b = ptx_lanes(w, in->operand[2].reg[0]);
         for (int lane = 0; lane < PTX_LANES; lane++)
-            all |= (uint32_t)(extend(b[lane], in->type[0]) == 0) << lane;
+            all |= (uint32_t)(ptx_extend(b[lane], in->type[0]) == 0) << lane;
+        return all;
     }
+    if (all && in->op == PTX_SELP) {
+        uint32_t first = ptx_predicate(w, in->operand[3].reg[0]);
+        return p[3] | (first & p[1]) | (~first & p[2]);
+    }
+    if (all && in->type[0] == PTX_PRED && (in->op == PTX_AND || in->op == PTX_OR))
+        return all & ~decided(w, in, 1) & ~decided(w, in, 2);
     return all;
 }
 
@@ -429,16 +221,15 @@ void ptx_alu(struct ptx_warp *w, const struct ptx_instr *in, uint32_t mask)
         return;
     }
     const uint64_t *src[4];
+    uint64_t out[PTX_LANES];
     int32_t to = in->operand[0].reg[0];
-    enum ptx_type type = result_type(in);
     uint32_t poison = result_poison(w, in);
     for (int i = 0; i < 4; i++)
         src[i] = ptx_lanes(w, in->operand[i + 1 < in->n_operands ? i + 1 : 1].reg[0]);
-    for (int lane = 0; lane < PTX_LANES; lane++) {
-        if (!(mask >> lane & 1))
-            continue;
-        struct lane v = {src[0][lane], src[1][lane], src[2][lane], src[3][lane]};
-        w->reg[to][lane] = extend(result_of(in, v), type);
-    }
+    if (in->op == PTX_SETP)
+        compare(in, src[0], src[1], out);
+    else
+        compute(in, src, out);
+    ptx_set_lanes(w, to, mask, out);
     ptx_set_poison(w, to, mask, poison);
 }

@@ -51,6 +51,7 @@ struct ptx_warp {
     uint32_t live;     /* lanes that have not ended */
     uint32_t waited;   /* lanes past griddepcontrol.wait */
     uint16_t barriers; /* bar.warp.sync */
+    uint32_t time;     /* of its accesses (ptx_race.h); 0: it has none yet since the last barrier */
     int32_t n_splits;
     struct ptx_split split[PTX_LANES];
     struct ptx_copy *copy;
@@ -68,7 +69,7 @@ struct ptx_block {
     bool released; /* a thread has issued launch_dependents */
     size_t shared_bytes;
     uint8_t *shared, *shared_state; /* [shared_bytes] */
-    struct ptx_mark *shared_marks;
+    struct ptx_mark **shared_marks;
     uint8_t *local, *local_state; /* [n_threads, local_bytes of the entry] */
     struct ptx_clock clock;
     struct ptx_warp *warp; /* [n_warps] */
@@ -88,6 +89,25 @@ static inline uint32_t ptx_poison(const struct ptx_warp *w, int32_t reg)
 static inline void ptx_set_poison(struct ptx_warp *w, int32_t reg, uint32_t mask, uint32_t poison)
 {
     w->poison[reg] = (w->poison[reg] & ~mask) | (poison & mask);
+}
+
+/* The lanes of mask of register reg become out's. */
+static inline void ptx_set_lanes(struct ptx_warp *w, int32_t reg, uint32_t mask,
+                                 const uint64_t out[PTX_LANES])
+{
+    uint64_t *to = w->reg[reg];
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        to[lane] = mask >> lane & 1 ? out[lane] : to[lane];
+}
+
+/* A lane's bit of a predicate register. */
+static inline uint32_t ptx_predicate(const struct ptx_warp *w, int32_t reg)
+{
+    const uint64_t *v = ptx_lanes(w, reg);
+    uint32_t out = 0;
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        out |= (uint32_t)(v[lane] & 1) << lane;
+    return out;
 }
 
 /* The thread's number in its block. */
@@ -111,8 +131,9 @@ MUST_CHECK enum status ptx_access(struct ptx_warp *w, const struct ptx_instr *in
 /* ptx_machine.c.  A thread's st.release to, ld.acquire of an address. */
 MUST_CHECK enum status ptx_released(struct ptx_warp *w, uint64_t address);
 MUST_CHECK enum status ptx_acquired(struct ptx_warp *w, int lane, uint64_t address);
-/* Grids below this number ended before the run began. */
-uint32_t ptx_finished_below(const struct ptx_machine *m);
+const struct ptx_times *ptx_machine_times(const struct ptx_machine *m);
+/* Gives w->time a number. */
+MUST_CHECK enum status ptx_new_time(struct ptx_warp *w);
 /* A thread has issued launch_dependents. */
 void ptx_block_release(struct ptx_block *b);
 /* Has the grid before this one in its stream ended? */

@@ -431,7 +431,7 @@ cudaError_t cudaFreeHost(void *at)
 static cudaError_t copy_rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                              size_t width, size_t height)
 {
-    const struct ptx_memory *m = memory();
+    struct ptx_memory *m = memory();
     cudaError_t e = settle();
     if (e != cudaSuccess)
         return e;

@@ -23,36 +23,3 @@ uint64_t ptx_int_of_float(uint64_t bits, enum ptx_type from, enum ptx_type to)
         return v < -end ? least : (uint64_t)(int64_t)v;
     return v <= 0 ? 0 : (uint64_t)v;
 }
-
-/* A value with `mantissa` stored bits whose least normal exponent is `least`. */
-static uint16_t round_16(float v, int mantissa, int least, uint16_t infinity)
-{
-    uint16_t sign = signbit(v) ? 0x8000 : 0;
-    double a = fabs((double)v);
-    if (isnan(v))
-        return 0x7fff;
-    int e = least;
-    if (a >= ldexp(1, least)) {
-        (void)frexp(a, &e);
-        e--;
-    }
-    double units = nearbyint(ldexp(a, mantissa - e)); /* exact but for the rounding */
-    double whole = isinf(a) ? (double)infinity : units + ldexp(e - least, mantissa);
-    return (uint16_t)(sign | (whole >= infinity ? infinity : (uint16_t)whole));
-}
-
-uint16_t ptx_f16_of(float v, bool bf16)
-{
-    return bf16 ? round_16(v, 7, -126, 0x7f80) : round_16(v, 10, -14, 0x7c00);
-}
-
-float ptx_f32_of_f16(uint16_t v, bool bf16)
-{
-    if (bf16)
-        return ptx_f32((uint32_t)v << 16);
-    int e = v >> 10 & 31, m = v & 0x3ff;
-    double a = e == 0 ? ldexp(m, -24) : ldexp(m + 1024, e - 25);
-    if (e == 31)
-        a = m ? (double)NAN : (double)INFINITY;
-    return (float)(v & 0x8000 ? -a : a);
-}

@@ -27,7 +27,8 @@ struct ptx_machine {
     uint64_t random, executed, turns;
     struct ptx_grid *queue[PTX_MAX_STREAMS]; /* not ended yet, in order */
     uint32_t last_number[PTX_MAX_STREAMS];   /* of the stream's last grid */
-    uint32_t n_launched, finished_below;
+    uint32_t n_launched;
+    struct ptx_times times;
     struct ptx_block **block; /* resident */
     size_t n_blocks, max_blocks;
     struct ptx_warp **ready; /* warps that can run */
@@ -52,7 +53,7 @@ enum status ptx_machine_create(struct ptx_machine **out, const struct ptx_config
         FAIL(ST_NOMEM, "no memory for a PTX machine");
     m->cfg = *cfg;
     m->random = cfg->seed;
-    m->finished_below = 1;
+    m->times.first = 1;
     *out = m;
     return ST_OK;
 }
@@ -72,9 +73,21 @@ uint64_t ptx_executed(const struct ptx_machine *m)
     return m->executed;
 }
 
-uint32_t ptx_finished_below(const struct ptx_machine *m)
+const struct ptx_times *ptx_machine_times(const struct ptx_machine *m)
 {
-    return m->finished_below;
+    return &m->times;
+}
+
+enum status ptx_new_time(struct ptx_warp *w)
+{
+    const struct ptx_block *b = w->block;
+    struct ptx_time time = {.grid = b->grid->number,
+                            .block = b->number,
+                            .barriers = b->barriers,
+                            .warp = (uint16_t)w->index,
+                            .warp_barriers = w->barriers,
+                            .stream = (uint8_t)b->grid->launch.stream};
+    return ptx_times_add(&b->machine->times, &time, &w->time);
 }
 
 uint64_t ptx_clock_ns(const struct ptx_machine *m)
@@ -167,7 +180,7 @@ static void block_destroy(struct ptx_block *b)
     free(b->warp);
     free(b->shared);
     free(b->shared_state);
-    free(b->shared_marks);
+    ptx_marks_destroy(b->shared_marks, b->shared_bytes);
     free(b->local);
     free(b->local_state);
     ptx_clock_fini(&b->clock);
@@ -218,7 +231,7 @@ static enum status take_memory(struct ptx_block *b)
         e->has_dynamic ? PTX_DYNAMIC_AT + b->grid->launch.dynamic_bytes : e->shared_bytes;
     b->shared = calloc(b->shared_bytes + 1, 1);
     b->shared_state = malloc(b->shared_bytes + 1);
-    b->shared_marks = calloc(b->shared_bytes + 1, sizeof *b->shared_marks);
+    b->shared_marks = ptx_marks_create(b->shared_bytes);
     b->local = malloc(local + 1);
     b->local_state = calloc(local + 1, 1);
     b->warp = calloc((size_t)b->n_warps, sizeof *b->warp);
@@ -329,6 +342,7 @@ static enum status make_ready(struct ptx_machine *m, struct ptx_warp *w)
         m->max_ready = more;
     }
     w->state = PTX_RUNS;
+    w->time = 0;
     m->ready[m->n_ready++] = w;
     return ST_OK;
 }
@@ -470,7 +484,7 @@ static void drop_all(struct ptx_machine *m)
     for (size_t i = 0; i < m->n_releases; i++)
         ptx_clock_fini(&m->release[i].clock);
     m->n_releases = 0;
-    m->finished_below = m->n_launched + 1;
+    ptx_times_end(&m->times);
 }
 
 static enum status run_all(struct ptx_machine *m)
@@ -504,5 +518,6 @@ void ptx_machine_destroy(struct ptx_machine *m)
     free(m->ready);
     free(m->release);
     ptx_memory_fini(&m->memory);
+    ptx_times_fini(&m->times);
     free(m);
 }

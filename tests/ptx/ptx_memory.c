@@ -18,14 +18,21 @@ static size_t search(const struct ptx_memory *m, uint64_t address)
     return low;
 }
 
-struct ptx_region *ptx_memory_find(const struct ptx_memory *m, uint64_t address, size_t n)
+static bool contains(const struct ptx_region *r, uint64_t address, size_t n)
 {
-    size_t i = search(m, address);
-    if (i == m->n)
-        return NULL;
-    struct ptx_region *r = &m->region[i];
     uint64_t from = (uint64_t)(uintptr_t)r->at;
-    return address >= from && n <= r->bytes && address - from <= r->bytes - n ? r : NULL;
+    return address >= from && n <= r->bytes && address - from <= r->bytes - n;
+}
+
+struct ptx_region *ptx_memory_find(struct ptx_memory *m, uint64_t address, size_t n)
+{
+    if (m->recent < m->n && contains(&m->region[m->recent], address, n))
+        return &m->region[m->recent];
+    size_t i = search(m, address);
+    if (i == m->n || !contains(&m->region[i], address, n))
+        return NULL;
+    m->recent = i;
+    return &m->region[i];
 }
 
 enum status ptx_memory_add(struct ptx_memory *m, void *at, size_t bytes, bool tracked)
@@ -75,27 +82,27 @@ void ptx_memory_fini(struct ptx_memory *m)
 }
 
 /* The states of n bytes; NULL: they are no device memory, or all defined. */
-static uint8_t *states(const struct ptx_memory *m, const void *at, size_t n)
+static uint8_t *states(struct ptx_memory *m, const void *at, size_t n)
 {
     struct ptx_region *r = ptx_memory_find(m, (uint64_t)(uintptr_t)at, n);
     return r && r->state ? r->state + ((const uint8_t *)at - r->at) : NULL;
 }
 
-void ptx_memory_define(const struct ptx_memory *m, const void *at, size_t n)
+void ptx_memory_define(struct ptx_memory *m, const void *at, size_t n)
 {
     uint8_t *s = states(m, at, n);
     if (s)
         memset(s, PTX_DEFINED, n);
 }
 
-void ptx_memory_forget(const struct ptx_memory *m, const void *at, size_t n)
+void ptx_memory_forget(struct ptx_memory *m, const void *at, size_t n)
 {
     uint8_t *s = states(m, at, n);
     if (s)
         memset(s, PTX_UNDEFINED, n);
 }
 
-void ptx_memory_copy_state(const struct ptx_memory *m, const void *dst, const void *src, size_t n)
+void ptx_memory_copy_state(struct ptx_memory *m, const void *dst, const void *src, size_t n)
 {
     uint8_t *to = states(m, dst, n), *from = states(m, src, n);
     if (to && from)
@@ -104,7 +111,7 @@ void ptx_memory_copy_state(const struct ptx_memory *m, const void *dst, const vo
         memset(to, PTX_DEFINED, n);
 }
 
-enum status ptx_memory_check(const struct ptx_memory *m, const void *at, size_t n)
+enum status ptx_memory_check(struct ptx_memory *m, const void *at, size_t n)
 {
     const uint8_t *s = states(m, at, n);
     const uint8_t *bad = s && n ? memchr(s, PTX_UNDEFINED, n) : NULL;

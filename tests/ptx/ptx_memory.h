@@ -26,7 +26,7 @@ struct ptx_region {
 
 struct ptx_memory {
     struct ptx_region *region; /* by address */
-    size_t n;
+    size_t n, recent;          /* recent: the one that was found last */
 };
 
 /* [at, at + bytes) becomes a region, undefined (tracked) or of unknown contents that count as
@@ -37,15 +37,15 @@ MUST_CHECK enum status ptx_memory_remove(struct ptx_memory *m, const void *at);
 void ptx_memory_fini(struct ptx_memory *m);
 
 /* The region that [address, address + n) is in; NULL: none. */
-struct ptx_region *ptx_memory_find(const struct ptx_memory *m, uint64_t address, size_t n);
+struct ptx_region *ptx_memory_find(struct ptx_memory *m, uint64_t address, size_t n);
 
 /* The host writes n bytes. */
-void ptx_memory_define(const struct ptx_memory *m, const void *at, size_t n);
+void ptx_memory_define(struct ptx_memory *m, const void *at, size_t n);
 /* n bytes count as never written. */
-void ptx_memory_forget(const struct ptx_memory *m, const void *at, size_t n);
+void ptx_memory_forget(struct ptx_memory *m, const void *at, size_t n);
 /* The host copies n bytes: dst has the state of src, which may be memory of the host. */
-void ptx_memory_copy_state(const struct ptx_memory *m, const void *dst, const void *src, size_t n);
+void ptx_memory_copy_state(struct ptx_memory *m, const void *dst, const void *src, size_t n);
 /* The host reads n bytes: ST_BUG names the first undefined one. */
-MUST_CHECK enum status ptx_memory_check(const struct ptx_memory *m, const void *at, size_t n);
+MUST_CHECK enum status ptx_memory_check(struct ptx_memory *m, const void *at, size_t n);
 
 #endif

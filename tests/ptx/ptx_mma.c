@@ -18,15 +18,17 @@ struct element {
     int low, high;
 };
 
+/* v: of a float, so normal as a double unless it is zero. */
 static struct element element_of(double v)
 {
     struct element e = {.v = v, .low = FAR, .high = -FAR};
+    uint64_t bits, mantissa;
+    memcpy(&bits, &v, sizeof bits);
+    mantissa = bits & ((1ULL << 52) - 1);
     if (v == 0 || !isfinite(v))
         return e;
-    int exponent;
-    uint64_t bits = (uint64_t)ldexp(fabs(frexp(v, &exponent)), 53);
-    e.low = exponent - 53 + __builtin_ctzll(bits);
-    e.high = exponent - 1;
+    e.high = (int)(bits >> 52 & 0x7ff) - 1023;
+    e.low = mantissa ? e.high - 52 + __builtin_ctzll(mantissa) : e.high;
     return e;
 }
 
@@ -141,32 +143,49 @@ static float dot(const struct element *a, const struct element *b, int n, float 
                                      : sum_exact(term, n + 1, low, high);
 }
 
-struct tiles {
-    struct element a[M][K], b[N][K]; /* b by columns */
-    float c[M][N];
-    bool bad_a[M], bad_b[N], bad_c[M][N];
+/* A row of A, or a column of B. */
+struct line {
+    struct element of[K];
+    int low, high; /* the least and the greatest of its elements' */
+    bool finite, bad;
 };
 
-static struct element half_of(uint64_t reg, int upper, bool bf16)
+struct tiles {
+    struct line a[M], b[N];
+    float c[M][N];
+    bool bad_c[M][N];
+};
+
+static void put(struct line *l, int k, uint64_t reg, int upper, bool bf16, bool bad)
 {
-    return element_of((double)ptx_f32_of_f16((uint16_t)(reg >> (16 * upper)), bf16));
+    struct element e = element_of((double)ptx_f32_of_f16((uint16_t)(reg >> (16 * upper)), bf16));
+    l->of[k] = e;
+    l->low = e.low < l->low ? e.low : l->low;
+    l->high = e.high > l->high ? e.high : l->high;
+    l->finite = l->finite && isfinite(e.v);
+    l->bad = l->bad || bad;
 }
 
 static void gather(const struct ptx_warp *w, const struct ptx_instr *in, struct tiles *t)
 {
+    static const struct line empty = {.low = FAR, .high = -FAR, .finite = true};
     bool bf16 = in->type[1] == PTX_BF16;
     const int32_t *a = in->operand[1].reg, *b = in->operand[2].reg, *c = in->operand[3].reg;
+    for (int i = 0; i < M; i++)
+        t->a[i] = empty;
+    for (int i = 0; i < N; i++)
+        t->b[i] = empty;
     for (int lane = 0; lane < PTX_LANES; lane++) {
         int group = lane / 4, in_group = lane % 4;
         for (int i = 0; i < 8; i++) {
             int row = group + (i / 2 % 2 ? 8 : 0), k = 2 * in_group + i % 2 + (i >= 4 ? 8 : 0);
-            t->a[row][k] = half_of(ptx_lanes(w, a[i / 2])[lane], i % 2, bf16);
-            t->bad_a[row] |= ptx_poison(w, a[i / 2]) >> lane & 1;
+            put(&t->a[row], k, ptx_lanes(w, a[i / 2])[lane], i % 2, bf16,
+                ptx_poison(w, a[i / 2]) >> lane & 1);
         }
         for (int i = 0; i < 4; i++) {
             int k = 2 * in_group + i % 2 + (i >= 2 ? 8 : 0);
-            t->b[group][k] = half_of(ptx_lanes(w, b[i / 2])[lane], i % 2, bf16);
-            t->bad_b[group] |= ptx_poison(w, b[i / 2]) >> lane & 1;
+            put(&t->b[group], k, ptx_lanes(w, b[i / 2])[lane], i % 2, bf16,
+                ptx_poison(w, b[i / 2]) >> lane & 1);
         }
         for (int i = 0; i < 4; i++) {
             int row = group + (i >= 2 ? 8 : 0), col = 2 * in_group + i % 2;
@@ -176,23 +195,46 @@ static void gather(const struct ptx_warp *w, const struct ptx_instr *in, struct 
     }
 }
 
+/* The exact sum if the bits of the lines tell that a double has room for those of any sum of their products and c. */
+static bool sum_plain(const struct line *a, const struct line *b, float c, float *out)
+{
+    struct element e = element_of((double)c);
+    int low = a->low + b->low, high = a->high + b->high + 1;
+    low = e.low < low ? e.low : low;
+    high = e.high > high ? e.high : high;
+    if (!a->finite || !b->finite || !isfinite(c) || high - low + 6 > 53)
+        return false;
+    double sum = (double)c, other = 0;
+    for (int k = 0; k < K; k += 2) {
+        sum += a->of[k].v * b->of[k].v;
+        other += a->of[k + 1].v * b->of[k + 1].v;
+    }
+    *out = (float)(sum + other);
+    return sum + other != 0 || !signbit(c); /* dot knows the sign of a zero */
+}
+
+static float dot_lines(const struct line *a, const struct line *b, float c,
+                       enum ptx_mma_order order)
+{
+    float sum;
+    if (order == PTX_MMA_EXACT && sum_plain(a, b, c, &sum))
+        return sum;
+    if (order != PTX_MMA_HALVES)
+        return dot(a->of, b->of, K, c, order);
+    sum = dot(a->of, b->of, K / 2, c, PTX_MMA_EXACT);
+    return dot(a->of + K / 2, b->of + K / 2, K / 2, sum, PTX_MMA_EXACT);
+}
+
 void ptx_mma(struct ptx_warp *w, const struct ptx_instr *in)
 {
     enum ptx_mma_order order = ptx_machine_config(w->block->machine)->mma;
     struct tiles t;
-    memset(&t, 0, sizeof t);
     gather(w, in, &t);
     for (int row = 0; row < M; row++) {
         for (int col = 0; col < N; col++) {
             int lane = row % 8 * 4 + col / 2, reg = in->operand[0].reg[row / 8 * 2 + col % 2];
-            float c = t.c[row][col];
-            if (order == PTX_MMA_HALVES) {
-                c = dot(t.a[row], t.b[col], K / 2, c, PTX_MMA_EXACT);
-                c = dot(t.a[row] + K / 2, t.b[col] + K / 2, K / 2, c, PTX_MMA_EXACT);
-            } else {
-                c = dot(t.a[row], t.b[col], K, c, order);
-            }
-            bool bad = t.bad_a[row] || t.bad_b[col] || t.bad_c[row][col];
+            float c = dot_lines(&t.a[row], &t.b[col], t.c[row][col], order);
+            bool bad = t.a[row].bad || t.b[col].bad || t.bad_c[row][col];
             w->reg[reg][lane] = ptx_f32_bits(c);
             ptx_set_poison(w, reg, 1U << lane, bad ? 1U << lane : 0);
         }

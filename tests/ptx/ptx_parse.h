@@ -3,6 +3,7 @@
 #define TESTS_PTX_PTX_PARSE_H
 
 #include "ptx/ptx_lex.h"
+#include "ptx/ptx_module.h"
 
 /* ".reg .b32 %r<23>;" names %r0 to %r22, ".reg .b64 %SPL;" one register. */
 struct ptx_regs {
@@ -18,6 +19,13 @@ struct ptx_label {
     int32_t instr;
 };
 
+/* An opcode that has been seen, and what it means. */
+struct ptx_opcode {
+    char text[PTX_WORD_BYTES];
+    struct ptx_instr instr;
+    const char *form;
+};
+
 struct ptx_parser {
     struct ptx_lexer lx;
     struct ptx_module *module;
@@ -28,6 +36,7 @@ struct ptx_parser {
     struct ptx_label *label;     /* defined in the entry */
     struct ptx_label *reference; /* instr jumps to name */
     int32_t n_labels, n_references;
+    struct ptx_opcode *opcode; /* by a hash of their text */
 };
 
 /* Makes room for element n of an array that has n elements of `size` bytes. */

@@ -6,7 +6,7 @@
 
 #include "ptx/ptx_parse.h"
 
-enum { MAX_REGS = 1 << 15, MAX_DEPTH = 16 };
+enum { MAX_REGS = 1 << 15, MAX_DEPTH = 16, OPCODES = 512 };
 
 static enum status take_reg_declaration(struct ptx_parser *ps)
 {
@@ -266,6 +266,31 @@ static enum status add_name(struct ptx_module *m, const char *text, int32_t *out
     return ST_OK;
 }
 
+/* An instruction without operands; *form: the operands that it takes. */
+static enum status find_opcode(struct ptx_parser *ps, const char *text, struct ptx_instr *out,
+                               const char **form)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a (Fowler, Noll, Vo) */
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619U;
+    if (!ps->opcode)
+        ps->opcode = calloc(OPCODES, sizeof *ps->opcode);
+    if (!ps->opcode)
+        FAIL(ST_NOMEM, "no memory for PTX");
+    struct ptx_opcode *o = &ps->opcode[hash % OPCODES];
+    if (strcmp(o->text, text) != 0) {
+        o->text[0] = 0;
+        TRY(ptx_form(text, out->line, &o->instr, &o->form));
+        TRY(add_name(ps->module, text, &o->instr.text));
+        memcpy(o->text, text, strlen(text) + 1);
+    }
+    int32_t line = out->line;
+    *out = o->instr;
+    out->line = line;
+    *form = o->form;
+    return ST_OK;
+}
+
 /* "@!%p1", before an instruction. */
 static enum status take_guard(struct ptx_parser *ps, int32_t *reg, bool *negated)
 {
@@ -291,17 +316,16 @@ static enum status take_instr(struct ptx_parser *ps)
     struct ptx_entry *e = ps->entry;
     struct ptx_instr in;
     char opcode[PTX_WORD_BYTES];
-    const char *form;
+    const char *form = NULL;
     bool negated;
-    int32_t guard, line;
+    int32_t guard;
     TRY(take_guard(ps, &guard, &negated));
-    line = lx->line;
+    in.line = lx->line;
     TRY(ptx_take_word(lx, opcode));
-    TRY(ptx_form(opcode, line, &in, &form));
+    TRY(find_opcode(ps, opcode, &in, &form));
     in.guard = guard;
     in.guard_not = negated;
     TRY(take_operands(ps, &in, form, opcode));
-    TRY(add_name(ps->module, opcode, &in.text));
     TRY(ptx_grow((void **)&e->instr, e->n_instr, sizeof *e->instr));
     e->instr[e->n_instr++] = in;
     return ST_OK;
@@ -417,4 +441,5 @@ void ptx_body_free(struct ptx_parser *ps)
     free(ps->regs);
     free(ps->label);
     free(ps->reference);
+    free(ps->opcode);
 }

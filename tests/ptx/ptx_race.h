@@ -17,20 +17,27 @@
 
 #include "common/status.h"
 
-/* Who, and when.  grid: number of the launch, from 1; 0: none. */
+/* A warp between two barriers.  grid: number of the launch, from 1. */
 struct ptx_time {
     uint32_t grid, block, barriers;
-    uint16_t warp_barriers, thread;
+    uint16_t warp, warp_barriers;
     uint8_t stream;
-    bool strong;
 };
 
-/* Of one byte.  many: since the last write other threads than `read` have read it too: 1 of its
- * warp, 2 of its block, 3 of other blocks. */
-struct ptx_mark {
-    struct ptx_time written, read;
-    uint8_t many;
+/* The times of a run by their numbers, from `first` on: a number below it is before all of them. */
+struct ptx_times {
+    struct ptx_time *time;
+    uint32_t first, n, max;
 };
+
+/* Who has accessed one byte: numbers of times (0: none), lanes with PTX_STRONG.  many: since the last write other
+ * threads than the reader have read it too: 1 of its warp, 2 of its block, 3 of other blocks. */
+struct ptx_mark {
+    uint32_t written, read;
+    uint8_t writer, reader, many, zero;
+};
+
+enum { PTX_STRONG = 32 };
 
 /* Accesses of a block before its barrier `barriers` are known; thread -1: to all threads. */
 struct ptx_known {
@@ -44,16 +51,24 @@ struct ptx_clock {
     size_t n;
 };
 
-/* The accesses that are before all of a thread's: those of grids below `all` of any stream, and below
- * `own` of its stream. */
+/* The accesses that are before all of a thread's: those of earlier runs, and of grids below `own` of its stream. */
 struct ptx_horizon {
-    uint32_t all, own;
+    const struct ptx_times *times;
     const struct ptx_clock *clock;
+    uint32_t own;
     bool of_block; /* shared memory: marks of other blocks are of those that had it before */
 };
 
-/* Notes an access of n bytes and checks it against earlier ones.  ST_BUG: a race. */
-MUST_CHECK enum status ptx_race_note(struct ptx_mark *mark, size_t n, const struct ptx_time *now,
+/* *out: the number of a new time. */
+MUST_CHECK enum status ptx_times_add(struct ptx_times *t, const struct ptx_time *time,
+                                     uint32_t *out);
+/* The run has ended: all times are past. */
+void ptx_times_end(struct ptx_times *t);
+void ptx_times_fini(struct ptx_times *t);
+
+/* Notes an access of n bytes by a lane (with PTX_STRONG) at time `now` and checks it against earlier ones.  ST_BUG: a
+ * race. */
+MUST_CHECK enum status ptx_race_note(struct ptx_mark *mark, size_t n, uint32_t now, uint8_t lane,
                                      const struct ptx_horizon *horizon, bool writes);
 
 /* Adds, or raises, what is known of a block. */
@@ -62,7 +77,7 @@ MUST_CHECK enum status ptx_clock_add(struct ptx_clock *c, struct ptx_known k);
 void ptx_clock_barrier(struct ptx_clock *c);
 void ptx_clock_fini(struct ptx_clock *c);
 
-/* Marks of `bytes` bytes of global memory, made when they are asked for. */
+/* Marks of `bytes` bytes of memory, made when they are asked for. */
 struct ptx_mark **ptx_marks_create(size_t bytes);
 void ptx_marks_destroy(struct ptx_mark **marks, size_t bytes);
 /* Those of the bytes from `offset`; an access that is aligned to its size has all of its marks there.

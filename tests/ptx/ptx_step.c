@@ -64,15 +64,6 @@ static enum status no_split_left(const struct ptx_warp *w)
          in->line, opcode_of(w, in), s->mask, w->live);
 }
 
-static uint32_t predicate(const struct ptx_warp *w, int32_t reg)
-{
-    const uint64_t *v = ptx_lanes(w, reg);
-    uint32_t out = 0;
-    for (int lane = 0; lane < PTX_LANES; lane++)
-        out |= (uint32_t)(v[lane] & 1) << lane;
-    return out;
-}
-
 static enum status guarded(const struct ptx_warp *w, const struct ptx_instr *in, uint32_t mask,
                            uint32_t *out)
 {
@@ -80,7 +71,7 @@ static enum status guarded(const struct ptx_warp *w, const struct ptx_instr *in,
     if (in->guard < 0)
         return ST_OK;
     TRY(ptx_check_poison(w, in->guard, mask, "a branch or guard"));
-    uint32_t p = predicate(w, in->guard);
+    uint32_t p = ptx_predicate(w, in->guard);
     *out = mask & (in->guard_not ? ~p : p);
     return ST_OK;
 }
@@ -200,7 +191,7 @@ static enum status ballot(struct ptx_warp *w, const struct ptx_instr *in, uint32
 {
     int32_t d = in->operand[0].reg[0];
     TRY(ptx_check_poison(w, in->operand[1].reg[0], mask, "a vote"));
-    uint32_t votes = predicate(w, in->operand[1].reg[0]) & mask;
+    uint32_t votes = ptx_predicate(w, in->operand[1].reg[0]) & mask;
     for (int lane = 0; lane < PTX_LANES; lane++)
         if (mask >> lane & 1)
             w->reg[d][lane] = votes;
@@ -256,6 +247,7 @@ static enum status execute(struct ptx_warp *w, const struct ptx_instr *in, uint3
         return arrive(w, in);
     case PTX_BAR_WARP:
         w->barriers++;
+        w->time = 0;
         return ST_OK;
     case PTX_MEMBAR:
     case PTX_NANOSLEEP:
