@@ -20,7 +20,7 @@ def files():
     """Paths of the source tree, without what a build or a run leaves there."""
     found = set()
     for folder, below, names in os.walk(ROOT):
-        below[:] = [d for d in below if not d.startswith(".") and d not in ("__pycache__", "shared")
+        below[:] = [d for d in below if (not d.startswith(".") or d == ".github") and d not in ("__pycache__", "shared")
                     and not (folder == str(ROOT) and d.startswith("build"))]
         found.update(os.path.relpath(os.path.join(folder, n), ROOT) for n in names)
     return found
