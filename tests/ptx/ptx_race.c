@@ -157,6 +157,15 @@ static int distance(struct access then, struct access now, const struct ptx_time
                                                       : 0;
 }
 
+/* Whether `then` is of an earlier run or grid, so that everything of this grid is ordered after it or told to be a race
+ * on its own. */
+static bool is_past(struct access then, struct access now, const struct ptx_times *t)
+{
+    return then.time < t->first ||
+           t->time[then.time - t->first].grid != t->time[now.time - t->first].grid;
+}
+
+/* The mark keeps one reader for all since the last write: it is weak when one of them was. */
 static void add_reader(struct ptx_mark *m, struct access now, const struct ptx_horizon *h)
 {
     struct access then = {m->read, m->reader};
@@ -167,12 +176,14 @@ static void add_reader(struct ptx_mark *m, struct access now, const struct ptx_h
         many = distance(then, now, h->times);
         m->many = many > m->many ? (uint8_t)many : m->many;
     }
+    bool weak =
+        !(now.lane & PTX_STRONG) || (!(then.lane & PTX_STRONG) && !is_past(then, now, h->times));
     if (many < MANY_GRID) {
         m->read = now.time;
         m->reader = now.lane;
-    } else if (!(now.lane & PTX_STRONG)) {
-        m->reader &= (uint8_t)~PTX_STRONG;
     }
+    if (weak)
+        m->reader &= (uint8_t)~PTX_STRONG;
 }
 
 static enum status conflict(const struct ptx_mark *m, bool read, struct access now, bool writes,

@@ -171,6 +171,26 @@ Test(ptx_memory, races_of_blocks)
     expect_failure(s, 0, "nothing orders");
 }
 
+Test(ptx_memory, a_weak_read_is_not_hidden_by_a_strong_one)
+{
+#define READS(first, between)                                                                      \
+    "mov.u32 %r2, %ctaid.x; setp.ne.s32 %p1, %r2, 0; @%p1 bra WRITE;" first                        \
+    " %r3, [%rd0+64];" between "ld.relaxed.sys.global.u32 %r4, [%rd0+64];"                         \
+    "mov.u32 %r5, 1; st.relaxed.sys.global.u32 [%rd0], %r5; ret;"                                  \
+    "WRITE: ld.relaxed.sys.global.u32 %r6, [%rd0]; setp.ne.s32 %p2, %r6, 1; @%p2 bra WRITE;"       \
+    "st.relaxed.sys.global.u32 [%rd0+64], %r6;"
+    struct snippet s = {.blocks = 2, .threads = 1};
+    s.body = READS("ld.relaxed.sys.global.u32", "bar.sync 0;");
+    expect_ok(s, 0);
+    s.body = READS("ld.global.u32", "bar.sync 0;");
+    expect_failure(s, 0, "nothing orders");
+    /* of two threads of a block */
+    s.threads = 64;
+    s.body =
+        READS("setp.eq.s32 %p3, %r1, 0; @%p3 ld.global.u32", "setp.ne.s32 %p4, %r1, 32; @%p4 ret;");
+    expect_failure(s, 0, "nothing orders");
+}
+
 #define COPY(to, from, n)                                                                          \
     "cp.async.cg.shared.global [sm+" #to "], [%rd0+" #from "], 16, " #n "; cp.async.commit_group;"
 
