@@ -18,13 +18,24 @@ template <int KEYS> DEVICE int splits_of(const attn_args &a, int seq)
     return (a.kv_len[seq] + KEYS - 1) / KEYS;
 }
 
-/* Parts of sequences with one row among [0, n); a warp's work. */
+/* The first of them that has a key which the row of a sequence with one row sees: those before it are neither computed nor
+ * merged. */
+template <int KEYS> DEVICE int first_split(const attn_args &a, int seq)
+{
+    int lo, hi;
+    if (a.window <= 0 && a.chunk <= 0)
+        return 0;
+    range_of(a, a.pos[a.q_start[seq]], &lo, &hi);
+    return lo / KEYS;
+}
+
+/* Parts of sequences with one row among [0, n) that are computed; a warp's work. */
 template <int KEYS> DEVICE int count_splits(const attn_args &a, int n)
 {
     int c = 0;
     for (int s = lane_id(); s < n; s += 32)
         if (a.q_start[s + 1] - a.q_start[s] == 1)
-            c += splits_of<KEYS>(a, s);
+            c += splits_of<KEYS>(a, s) - first_split<KEYS>(a, s);
     for (int d = 16; d > 0; d /= 2)
         c += shfl_xor(c, d);
     return c;
@@ -34,9 +45,11 @@ template <int KEYS> DEVICE int count_splits(const attn_args &a, int n)
 template <int KEYS> DEVICE bool find_split(const attn_args &a, int number, int *seq, int *split)
 {
     for (int s0 = 0; s0 < a.n_seqs; s0 += 32) {
-        int s = s0 + lane_id(), c = 0;
-        if (s < a.n_seqs && a.q_start[s + 1] - a.q_start[s] == 1)
-            c = splits_of<KEYS>(a, s);
+        int s = s0 + lane_id(), c = 0, first = 0;
+        if (s < a.n_seqs && a.q_start[s + 1] - a.q_start[s] == 1) {
+            first = first_split<KEYS>(a, s);
+            c = splits_of<KEYS>(a, s) - first;
+        }
         int end = c; /* inclusive sum over the lanes */
         for (int d = 1; d < 32; d *= 2) {
             int before = shfl(end, lane_id() >= d ? lane_id() - d : lane_id());
@@ -46,7 +59,7 @@ template <int KEYS> DEVICE bool find_split(const attn_args &a, int number, int *
         if (here) {
             int lane = 31 - count_leading_zeros(here & (0u - here));
             *seq = s0 + lane;
-            *split = number - shfl(end - c, lane);
+            *split = number - shfl(end - c - first, lane);
             return true;
         }
         number -= shfl(end, 31);
@@ -66,16 +79,18 @@ DEVICE void merge_into(merged &s, const merged &part)
     s.o = merge_one(s.o, part.o, a, b);
 }
 
-/* The first n of the `PARTS` parts of a group, all loaded before the first is used. */
-template <int PARTS> DEVICE merged merge_group(const float *part, size_t step, int d, int c, int n)
+/* Parts [from, n) of the `PARTS` of a group, all loaded before the first is used. */
+template <int PARTS>
+DEVICE merged merge_group(const float *part, ptrdiff_t step, int d, int c, int from, int n)
 {
     merged p[PARTS], s = {-INFINITY, 0.0f, 0.0f};
     UNROLL for (int j = 0; j < PARTS; j++)
     {
-        const float *at = part + (size_t)j * step;
-        p[j].m = j < n ? at[d] : -INFINITY;
-        p[j].l = j < n ? at[d + 1] : 0.0f;
-        p[j].o = j < n ? at[c] : 0.0f;
+        const float *at = part + j * step;
+        const bool there = j >= from && j < n;
+        p[j].m = there ? at[d] : -INFINITY;
+        p[j].l = there ? at[d + 1] : 0.0f;
+        p[j].o = there ? at[c] : 0.0f;
     }
     UNROLL for (int j = 0; j < PARTS; j++) merge_into(s, p[j]);
     return s;
@@ -92,11 +107,12 @@ template <int KEYS, int PARTS> KERNEL(MERGE_THREADS, 4) attention_merge(attn_arg
     int before = count_splits<KEYS>(a, seq), n = splits_of<KEYS>(a, seq), lanes = 1;
     if (a.q_start[seq + 1] - a.q_start[seq] != 1 || count_splits<KEYS>(a, a.n_seqs) > a.n_part)
         return;
-    while (lanes < MERGE_LANES && lanes * PARTS < n)
+    const int seen = first_split<KEYS>(a, seq), start = seen / PARTS * PARTS;
+    while (lanes < MERGE_LANES && lanes * PARTS < n - start)
         lanes *= 2;
     const int per = MERGE_THREADS / lanes, lane = (int)threadIdx.x / per;
     const size_t row_size = (size_t)(a.d + 2);
-    const size_t step = (size_t)a.n_kv * (size_t)a.q_per_kv * row_size;
+    const ptrdiff_t step = (ptrdiff_t)((size_t)a.n_kv * (size_t)a.q_per_kv * row_size);
     for (int i0 = (int)blockIdx.z * per; i0 < n_h * a.d; i0 += (int)gridDim.z * per) {
         const int i = i0 + (int)threadIdx.x % per, r = i / a.d, c = i % a.d;
         const bool real = i < n_h * a.d;
@@ -104,10 +120,10 @@ template <int KEYS, int PARTS> KERNEL(MERGE_THREADS, 4) attention_merge(attn_arg
             a.part + ((size_t)before * (size_t)a.n_kv + (size_t)g) * (size_t)a.q_per_kv * row_size +
             (size_t)(real ? r : 0) * row_size;
         merged s = {-INFINITY, 0.0f, 0.0f};
-        for (int first = 0; first < n; first += lanes * PARTS) {
+        for (int first = start; first < n; first += lanes * PARTS) {
             const int j = first + lane * PARTS;
-            const merged mine =
-                merge_group<PARTS>(part + (size_t)j * step, step, a.d, real ? c : 0, n - j);
+            const merged mine = merge_group<PARTS>(part + (j - seen) * step, step, a.d,
+                                                   real ? c : 0, seen - j, n - j);
             if (lanes == 1) {
                 merge_into(s, mine);
                 continue;

@@ -193,6 +193,44 @@ Test(ops_cuda, attention_over_many_groups_of_splits)
     backend_ops_of(be)->close(be);
 }
 
+/* Of a long sequence a window sees a few splits: no other is computed, and the merged bits are those of a prefill. */
+Test(ops_cuda, attention_computes_only_splits_that_a_window_sees)
+{
+    enum { FILL = 0x5a, SEEN = 4 /* splits of 128 keys for 300 of them */ };
+    /* the window begins within a group of splits, and at its first one */
+    static const int32_t past[] = {700, 2047, 17000};
+    struct backend *be = open_gpu();
+    const size_t outer = (size_t)be->n_sm * DECODE_OUTER_BYTES, room = be->scratch->bytes;
+    unsigned char *part = (unsigned char *)be->scratch->data + outer;
+    emulator_seed(0);
+    for (size_t i = 0; i < 2 * ARRAY_LEN(past); i++) {
+        struct op_case c = {.op = i % 2 ? &op_attention_chunk : &op_attention,
+                            .rows = 2,
+                            .n_seqs = 1,
+                            .past = past[i / 2],
+                            .n_q = 2,
+                            .n_kv = 1,
+                            .q_per_kv = 2,
+                            .d = 16,
+                            .block_len = 16,
+                            .window = 300,
+                            .dtype = DT_BF16};
+        const size_t size = (size_t)(c.n_q * (c.d + 2)) * sizeof(float);
+        size_t written = 0;
+        struct op_case rounded = with_rounded_x(&c);
+        float *want = results(be, &c);
+        check_reference(&rounded, want);
+        memset(part, FILL, room - outer);
+        check_chunks(be, &c, 1, want);
+        for (size_t b = 0; b < room - outer; b++)
+            written = part[b] == FILL ? written : b / size + 1;
+        cr_assert_gt(written, 0);
+        cr_assert_leq(written, SEEN, "%zu splits were written", written);
+        free(want);
+    }
+    backend_ops_of(be)->close(be);
+}
+
 /* Rows at once, in chunks of 2 and alone: prefills and decodes, whose splits are spread over the device one by one,
  * by groups, or by whole sequences. */
 Test(ops_cuda, kernels_that_the_cases_do_not_reach)
