@@ -163,12 +163,10 @@ template <int FORM> struct group_reader {
 };
 
 template <int FORM>
-DEVICE struct group_reader<FORM> read_groups(const struct quant_matrix &m,
-                                             const unsigned char *of_matrix,
-                                             const unsigned char *panel, int32_t first, bool any) {
-    struct group_reader<FORM> r = {
-        panel, nullptr, nullptr, 0, first, 0
-    };
+DEVICE group_reader<FORM> read_groups(const struct quant_matrix &m, const unsigned char *of_matrix,
+                                      const unsigned char *panel, int32_t first, bool any)
+{
+    group_reader<FORM> r = {panel, nullptr, nullptr, 0, first, 0};
     if (quant_form_of<FORM>::sorted && any) {
         r.codes = chunk_codes(m, of_matrix, panel, first);
         r.chunks = chunks_of(m, of_matrix) + first;

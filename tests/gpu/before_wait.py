@@ -14,8 +14,10 @@ CUDA = ROOT / "backends/cuda"
 LAYER, HOST = CUDA / "gpu_device.h", CUDA / "cuda_backend.h"  # the device layer; structs that no kernel gets
 MATRIX = "the matrix, which no step writes"
 ALLOWED = {"load_w": MATRIX, "load_group": MATRIX, "load_codes": MATRIX, "load_step": MATRIX, "load_scales": MATRIX,
+           "slice_groups_of": MATRIX, "read_groups": MATRIX, "load_next": MATRIX,
            "stage_levels": "the matrix's levels, which are an argument, to shared memory"}
-OF_A_STEP = r"(?<!Idx)\.(?:x|packed|unscale|out|part|sums|rows|groups|up)\b"  # what no function of ALLOWED may name
+# what no function of ALLOWED may name; .x of a vector in registers is none of it
+OF_A_STEP = r"(?<!Idx)(?<!\bv)(?<!four)(?<!eight\[1\])\.(?:x|packed|unscale|out|part|sums|rows|groups|up)\b"
 MEMORY = r"(?:ld|st|ldmatrix|cp_async|atomic)(?:_\w+)?$"
 NO_CALLS = {"for", "while", "switch", "return", "sizeof", "SHARED", "DYN_SMEM", "SYNC_THREADS", "TOPK_KEYS"}
 EVENT = re.compile(r"(?P<wait>\bpdl_wait\(\))|(?P<cond>\bif (?:constexpr )?\()|\b(?P<flag>[A-Z]\w*) \? |(?P<arrow>->)"

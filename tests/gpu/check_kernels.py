@@ -122,6 +122,10 @@ LATE = [  # (file, what it has, what is put in its place, kernels that then touc
     (MMA, "    int32_t slice = 0;\n", "    int32_t slice = *first;\n", "rows_kernel hidden_rows_kernel heads_rows_kernel"),
     ("backends/cuda/quant_device.h", "    if (BITS & 8) {\n        q.eight[0] =", "    if (BITS & 8) {\n        m.packed[0] =",
      "quant_rows_kernel"),
+    ("backends/cuda/quant_device.h", "    q.d = ((const uint32_t *)panel)[at];\n", "    q.d = ((const uint32_t *)m.packed)[at];\n",
+     "quant_rows_kernel"),
+    ("backends/cuda/quant_device.h", "        return {first[0], first[1] - first[0], first[0]};",
+     "        return {first[0], s.x[1] - first[0], first[0]};", "quant_rows_kernel"),
     ("backends/cuda/scaled_device.h", "    if (EARLY)\n", "    if (!EARLY)\n", "scaled_kernel"),
     ("backends/cuda/scaled_rows.cu", "    if (!EXPERTS)\n        pdl_wait", "    if (EXPERTS)\n        pdl_wait", "scaled_rows_kernel"),
 ]
