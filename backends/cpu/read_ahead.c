@@ -1,5 +1,5 @@
-/* Patterns of reading ahead for the processors that were measured (docs/measured.md;
- * `bench_ops auto 2 read-ahead` compares eight of them). */
+/* Patterns of reading ahead for the processors that were measured (docs/measured-history.md,
+ * Reading ahead; `bench_ops auto 2 read-ahead` compares eight of them). */
 #include "backends/cpu/read_ahead.h"
 
 #if defined(__x86_64__)
