@@ -121,9 +121,17 @@ make_programs() {
   for p in "${programs[@]}"; do strip -o "$to/$p" "$build/bin/$p"; done
 }
 
+# copy_named KIND TEXT BUNDLE: the folders of tests/golden/KIND whose name is in TEXT, as a whole or at the end of a path.
+copy_named() {
+  local folder
+  for folder in "$root/tests/golden/$1"/*; do
+    case $2 in *[\"/]"${folder##*/}\""*) cp -r "$folder" "$3/tests/golden/$1/" ;; esac
+  done
+}
+
 # Sources, models and cJSON: what --cjson and --stories default to on the other machine.
 make_bundle() {
-  local to header library model name named bytes
+  local to header library name named bytes
   to=$(realpath -m "$1")
   [ ! -e "$to" ] || { echo "check.sh: $to exists" >&2; exit 1; }
   header=$(echo '#include <cjson/cJSON.h>' | ${CC:-cc} -M -x c - | grep -o '/[^ ]*cJSON\.h' | head -n 1)
@@ -132,17 +140,20 @@ make_bundle() {
     echo "check.sh: no cJSON (header, libcjson.so) here" >&2
     exit 1
   fi
-  mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib" "$to/tests/golden"
+  mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib"
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
-    tests/*.h tests/ops tests/emulator tests/gpu tests/golden/inputs "$to")
-  rm -r "$to"/tests/ops/digests*.txt "$to"/backends/metal/*.c "$to"/backends/metal/shaders # of other backends
-  # the models that the programs name, and those of the inputs
-  mkdir -p "$to/tests/golden/models"
-  named=$(cat "$root"/tests/gpu/*.c "$root"/tests/golden/inputs/*/expected.json)
-  for model in "$root"/tests/golden/models/*; do
-    # as a whole, or at the end of a path
-    case $named in *[\"/]"${model##*/}\""*) cp -r "$model" "$to/tests/golden/models/" ;; esac
-  done
+    tests/*.h tests/ops tests/emulator tests/gpu "$to")
+  # not of tests/gpu's programs: other backends, other libraries, tests
+  rm -r "$to"/tests/ops/digests*.txt "$to"/backends/metal/*.c "$to"/backends/metal/shaders \
+    "$to"/common/{wire,digest} "$to"/common/text/*.c "$to/worker/quantize"
+  find "$to/tests" -name 'test_*' -delete
+  find "$to/tests/gpu" -name '*.py' ! -name peer_torch.py -delete
+  # the models and inputs that the programs name, and the models of those inputs
+  mkdir -p "$to/tests/golden/models" "$to/tests/golden/inputs"
+  named=$(cat "$root"/tests/gpu/*.c)
+  copy_named inputs "$named" "$to"
+  named+=$(cat "$to"/tests/golden/inputs/*/expected.json)
+  copy_named models "$named" "$to"
   cp "$header" "$to/gpu-data/cjson/include/cjson/"
   cp -L "$library" "$to/gpu-data/cjson/lib/libcjson.so.1"
   ln -s libcjson.so.1 "$to/gpu-data/cjson/lib/libcjson.so"

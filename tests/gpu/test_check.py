@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -204,6 +205,20 @@ def the_benchmark_writes_every_row():
     assert len(lines) == len(seen) and all("expected" in line and "of copy" in line for line in lines), r.stdout
 
 
+def missing_headers(build):
+    """Of a configured folder: what the compiler says of each source whose headers are not all there.  The emulator's programs
+    read the kernels, too."""
+    said, sources = [], json.loads((build / "compile_commands.json").read_text())
+    for source in sources:
+        args = shlex.split(source["command"])
+        args[args.index("-c")] = "-M"
+        at = args.index("-o")
+        r = run(*args[:at], *args[at + 2:], cwd=source["directory"])
+        said += [] if r.returncode == 0 else [r.stdout]
+    assert len(sources) > 200, len(sources)
+    return said
+
+
 @tap.case
 def a_bundle_is_whole_and_small():
     if not shutil.which("cmake"):
@@ -226,9 +241,13 @@ def a_bundle_is_whole_and_small():
             models.add(json.loads((ROOT / "tests/golden/inputs" / name / "expected.json").read_text())["model"])
         missing += [m for m in models - {"", "expected.json"} if not (golden / "models" / m / "config.json").exists()]
         assert len(models) > 60 and len(inputs) > 8 and not missing, (len(models), len(inputs), missing)
+        unused = [f.name for kind in ("models", "inputs") for f in (golden / kind).iterdir() if f.name not in models | inputs]
+        assert not unused, unused
         r = run("cmake", "-S", bundle, "-B", bundle / "build", "-DINGOT_CUDA_CHECK=ON", "-DINGOT_CUDA=OFF",
-                f"-DINGOT_CJSON_ROOT={bundle}/gpu-data/cjson")
+                f"-DINGOT_CJSON_ROOT={bundle}/gpu-data/cjson", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         assert r.returncode == 0, r.stdout
+        without = missing_headers(bundle / "build")
+        assert not without, without
 
 
 @tap.case
