@@ -8,14 +8,15 @@ usage() {
 usage: tests/gpu/check.sh [option...]
 Checks and measures Ingot's CUDA backend on this machine's first GPU: builds for that GPU, compares every op and whole
 models with their references, measures, runs compute-sanitizer.  Prints a line for each of these rows, which README.md
-beside this script explains.  Needs a C and C++ compiler, CMake, the CUDA toolkit and cJSON, or a bundle with programs (then
-the driver only); no network, no MPI.
+beside this script explains.  Needs a C and C++ compiler, CMake, the CUDA toolkit and cJSON, or a bundle with programs, which
+needs the driver only and builds nothing; no network, no MPI.
 Status: 0 nothing failed, 1 a row failed or nothing could run, 2 wrong options.
 
   --emulated        the same programs on the processor (host emulator) with few, small cases: needs no GPU and no CUDA
                     toolkit; times mean nothing
   --bin DIR         runs the programs in DIR and builds nothing
-  --build DIR       build folder (default: build/gpu-check, with --prebuilt build/gpu-prebuilt)
+  --build DIR       build folder (default: build/gpu-check, with --prebuilt build/gpu-prebuilt); in a bundle with programs,
+                    builds others
   --stories DIR     folder of the models stories260K and stories260K-bf16 (default: of the bundle, or $INGOT_DATA/models);
                     without it the row stories is skipped
   --cjson DIR       folder with include/cjson/cJSON.h and lib/libcjson.so (default: of the bundle, or the system's)
@@ -23,9 +24,9 @@ Status: 0 nothing failed, 1 a row failed or nothing could run, 2 wrong options.
   --json FILE       writes rows and figures to FILE
   --logs DIR        the full output of each row goes to DIR/ROW.log (default: a temporary folder)
   --budget SECONDS  for all rows together (default: 540; none with --emulated); each row has a limit of its own, and one whose
-                    limit is more than what is left is reported as not run
+                    limit is more than what is left is reported as not run.  A build comes first and takes its time off that
   --plan            prints the rows in their order with their limits, and which of them fit into the budget if each takes
-                    all of its limit; runs nothing
+                    all of its limit and nothing is built; runs nothing
   --bundle DIR      writes what a GPU machine needs to the new folder DIR, at most 64 MiB, and ends; copy DIR there and run
                     DIR/tests/gpu/check.sh
   --prebuilt        with --bundle: also the programs, for compute capability 8.x, 9.0 and 10.x and as PTX for newer ones;
@@ -62,7 +63,7 @@ done
 [ -n "$budget$emulated" ] || budget=540
 case $budget in *[!0-9]*) wrong "--budget $budget is no number of seconds" ;; esac
 # Rows and their limits in seconds, the most important first: they begin in this order.
-limits='rank 60, ops 120, same-bytes 150, golden 90, bench 100, bench-rows 75, ranks 90, stories 90, bench-linear 90,
+limits='rank 60, ops 120, same-bytes 150, golden 90, bench 100, bench-rows 70, ranks 90, stories 90, bench-linear 90,
 mpi 120, peer-itself 60, peer 120, memcheck 90, racecheck 90, synccheck 90, nccl 60'
 build_limit=400
 limit_of() { grep -oE "(^|[ ,])$1 [0-9]+" <<<"$limits" | grep -oE '[0-9]+$'; }
@@ -83,6 +84,7 @@ if [ -n "$plan" ]; then
 fi
 [ -z "$prebuilt" ] || [ -n "$bundle" ] || wrong "--prebuilt needs --bundle"
 [ -z "$bundle" ] || [ -z "$emulated" ] || wrong "--bundle is for a GPU, without --emulated"
+wants_build=$build
 if [ -n "$prebuilt" ]; then build=${build:-$root/build/gpu-prebuilt}; else build=${build:-$root/build/gpu-check}; fi
 for d in /usr/local/nvidia/bin "${CUDA_HOME:-/usr/local/cuda}/bin"; do
   if [ -d "$d" ]; then PATH=$PATH:$d; fi
@@ -333,20 +335,24 @@ lacking() {
   [ -n "$emulated" ] || command -v nvcc >/dev/null || echo "nvcc (the CUDA toolkit 12.4 or newer)"
 }
 
-ready=''
-if [ -z "$emulated" ] && [ -x "$root/gpu-data/bin/gpu_model" ]; then ready=$root/gpu-data/bin; fi
+# A bundle's programs, if they start here, save the build's time.
+ready=$root/gpu-data/bin
+if [ -z "$bin$emulated$wants_build" ] && [ -x "$ready/bench_gpu" ]; then
+  if said=$("$ready/bench_gpu" --list 2>&1 >/dev/null); then
+    bin=$ready
+    skip_row prebuilt "programs of the bundle (--build DIR builds others)"
+  else
+    echo "the bundle's programs do not start here: $said"
+  fi
+fi
 if [ -z "$bin" ]; then
   lacks=$(lacking | paste -sd, | sed 's/,/, /g')
-  if [ -z "$lacks" ]; then
-    if step build configure_and_build "$arch"; then bin=$build/bin; else tail -n 30 "$logs/build.log" || true; fi
-  elif [ -z "$ready" ]; then
-    die "this machine lacks $lacks; a bundle made with --prebuilt needs none of that"
-  fi
-  if [ -z "$bin" ]; then
-    [ -n "$ready" ] || die "the build failed (log: $logs/build.log)"
-    bin=$ready
-    skip_row prebuilt "programs of the bundle${lacks:+; this machine lacks $lacks}"
-  fi
+  [ -z "$lacks" ] || die "this machine lacks $lacks; a bundle made with --prebuilt needs none of that"
+  step build configure_and_build "$arch" || {
+    tail -n 30 "$logs/build.log" || true
+    die "the build failed (log: $logs/build.log)"
+  }
+  bin=$build/bin
 fi
 for p in "${programs[@]}"; do [ -x "$bin/$p" ] || die "no program $p in $bin"; done
 ops=$bin/gpu_ops$emulated model=$bin/gpu_model$emulated

@@ -20,6 +20,10 @@ PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", 
             "bench_gpu": []}
 LIBRARY = "libingot_backends_real.so"  # of a bundle with programs: the backends with their kernels
 NO_GPU = ("no CUDA driver on this machine", "no CUDA device on this machine")
+# A bundle's kernels, compressed, three architectures and PTX together, have so much of the bytes that one architecture's have in
+# another build, with line numbers: 0.23 in 24 of 34 files, and the larger the file the less.  Bytes of a bundle's program from
+# libraries that the backends have, too.
+COMPRESSED, MOST_COMMON = 0.25, 1 << 20
 TOOLS = ("bash env timeout grep sed find awk head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
          "du sleep strip uname").split()
 
@@ -108,7 +112,7 @@ def a_build_that_hangs_is_stopped():
         bare.add(tool, "#!/bin/sh\n")
     bare.add("cmake", "#!/bin/sh\nsleep 100000\n")
     r = bare.check("--budget", "12")
-    assert r.returncode == 1 and "stopped at its limit of 12 s" in r.stdout, r.stdout
+    assert r.returncode == 1 and re.search(r"stopped at its limit of \d+ s", r.stdout), r.stdout
     assert re.search(r"the build failed \(log: \S+/build\.log\)", r.stdout), r.stdout
 
 
@@ -135,22 +139,48 @@ def every_row_says_that_there_is_no_driver():
     assert passed == 0, rows
 
 
+def bundle_with_programs(folder):
+    """A copy of check.sh with this build's programs as a bundle's."""
+    copy = pathlib.Path(folder) / "bundle"
+    (copy / "gpu-data/bin").mkdir(parents=True)
+    (copy / "tests").mkdir()
+    os.symlink(ROOT / "tests/golden", copy / "tests/golden")
+    shutil.copytree(ROOT / "tests/gpu", copy / "tests/gpu")
+    for name in PROGRAMS:
+        os.symlink(BIN / name, copy / "gpu-data/bin" / name)
+    return copy
+
+
 @tap.case
-def programs_of_a_bundle_are_taken_where_nothing_can_be_built():
+def programs_of_a_bundle_are_taken_and_nothing_is_built():
+    need_programs()
+    bare = Bare()
+    bare.add_gpu()
+    for tool in ("cc", "c++", "make", "nvcc"):
+        bare.add(tool, "#!/bin/sh\n")
+    bare.add("cmake", "#!/bin/sh\necho cmake was called; exit 1\n")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = bundle_with_programs(folder)
+        r = bare.check("--no-bench", script=copy / "tests/gpu/check.sh")
+        assert "programs of the bundle" in r.stdout and "the build failed" not in r.stdout, r.stdout
+        assert "no CUDA driver" in r.stdout and r.returncode == 1, r.stdout
+        r = bare.check("--build", copy / "build", script=copy / "tests/gpu/check.sh")
+        assert r.returncode == 1 and "cmake was called" in r.stdout and "the build failed" in r.stdout, r.stdout
+
+
+@tap.case
+def programs_of_a_bundle_that_do_not_start_are_not_taken():
     need_programs()
     bare = Bare()
     bare.add_gpu()
     with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder) / "bundle"
-        (copy / "gpu-data/bin").mkdir(parents=True)
-        (copy / "tests").mkdir()
-        os.symlink(ROOT / "tests/golden", copy / "tests/golden")
-        shutil.copytree(ROOT / "tests/gpu", copy / "tests/gpu")
-        for name in PROGRAMS:
-            os.symlink(BIN / name, copy / "gpu-data/bin" / name)
+        copy = bundle_with_programs(folder)
+        (copy / "gpu-data/bin/bench_gpu").unlink()
+        (copy / "gpu-data/bin/bench_gpu").write_text("#!/bin/sh\necho no library >&2; exit 127\n")
+        (copy / "gpu-data/bin/bench_gpu").chmod(0o755)
         r = bare.check("--no-bench", script=copy / "tests/gpu/check.sh")
-    assert "programs of the bundle; this machine lacks cmake, cc, c++" in r.stdout, r.stdout
-    assert "no CUDA driver" in r.stdout and r.returncode == 1, r.stdout
+    assert r.returncode == 1 and "the bundle's programs do not start here: no library" in r.stdout, r.stdout
+    assert "this machine lacks cmake, cc, c++" in r.stdout, r.stdout
 
 
 @tap.case
@@ -188,7 +218,7 @@ def rows_run_in_the_plan_s_order_and_one_that_does_not_fit_is_named():
         for name in PROGRAMS:
             (programs / f"{name}_emulated").write_text("#!/bin/sh\necho 1..1; echo ok 1 - a case\n")
             (programs / f"{name}_emulated").chmod(0o755)
-        r = run(ROOT / "tests/gpu/check.sh", "--emulated", "--bin", programs, "--budget", "90", "--json", out)
+        r = run(ROOT / "tests/gpu/check.sh", "--emulated", "--bin", programs, "--budget", "99", "--json", out)
         rows = json.loads(out.read_text())["suites"]
     assert r.returncode == 0, r.stdout
     ran = [row["name"] for row in rows]
@@ -197,7 +227,7 @@ def rows_run_in_the_plan_s_order_and_one_that_does_not_fit_is_named():
         if row["name"] in ("rank", "bench-rows", "nccl"):
             assert row["verdict"] == "passed", row
         elif row["name"] in ("ops", "same-bytes", "bench"):
-            assert row["verdict"] == "not run" and re.match(r"it may take \d+ s, and \d+ of 90 s are left", row["note"]), row
+            assert row["verdict"] == "not run" and re.match(r"it may take \d+ s, and \d+ of 99 s are left", row["note"]), row
 
 
 @tap.case
@@ -292,12 +322,41 @@ for p in {" ".join(PROGRAMS)}; do truncate -s 1M "$2/bin/$p"; done
         assert (to / "tests/gpu/predicted_rows.txt").exists()
 
 
+def sections(program):
+    """{section: bytes} of what is loaded."""
+    r = run("size", "-A", program)
+    assert r.returncode == 0, r.stdout
+    return {name: int(size) for name, size, at in re.findall(r"^(\S+) +(\d+) +(\d+)$", r.stdout, re.M) if int(at)}
+
+
+def library_and_programs():
+    """Bytes of a bundle's, from this build's programs: each of these has the backends, bench_linear hardly anything else."""
+    cache = BIN.parent / "CMakeCache.txt"
+    if not shutil.which("size") or not cache.exists():
+        raise tap.Skip("no size (binutils) or no CMakeCache.txt")
+    archs = re.search(r"^INGOT_CUDA_ARCHS:\w+=(.+)$", cache.read_text(), re.M).group(1).split(";")
+    found = {name: sections(BIN / name) for name in PROGRAMS}
+    kernels = max(f[".nv_fatbin"] for f in found.values()) / len(archs)
+    host = {name: sum(f.values()) - f[".nv_fatbin"] for name, f in found.items()}
+    backends = host["bench_linear"]
+    return COMPRESSED * kernels + backends, sum(host.values()) - len(host) * (backends - MOST_COMMON)
+
+
+@tap.case
+def programs_of_this_tree_will_fit_in_a_bundle():
+    """Without a build of minutes."""
+    need_programs()
+    library, programs = library_and_programs()
+    print(f"predicted: {library / 1e6:.1f} MB of library, {programs / 1e6:.1f} MB of programs")
+    assert library + programs < (64 - 28) << 20, (library, programs)
+
+
 @tap.case
 def programs_of_a_bundle_start_where_it_is_and_fit():
     """Builds every kernel for three architectures and as PTX: minutes."""
     if not os.environ.get("INGOT_ALL"):
         raise tap.Skip("only with tests/run.sh --all")
-    need_no_gpu()
+    need_programs()
     with tempfile.TemporaryDirectory() as folder:
         bundle = pathlib.Path(folder) / "bundle"
         r = run(ROOT / "tests/gpu/check.sh", "--bundle", bundle, "--prebuilt", limit=1500)
@@ -305,6 +364,8 @@ def programs_of_a_bundle_start_where_it_is_and_fit():
             raise tap.Skip(r.stdout.strip())
         assert r.returncode == 0, r.stdout
         print(r.stdout.strip())
+        library, _ = library_and_programs()
+        assert (bundle / "gpu-data/bin" / LIBRARY).stat().st_size <= 1.1 * library, library
         size = sum(f.stat().st_size for f in bundle.rglob("*") if f.is_file())
         assert size <= 64 << 20, size
         for name, args in PROGRAMS.items():
