@@ -21,7 +21,7 @@ PROGRAMS = {"gpu_ops": [], "gpu_rank": MODELS, "gpu_model": [*MODELS, "--only", 
 LIBRARY = "libingot_backends_real.so"  # of a bundle with programs: the backends with their kernels
 NO_GPU = ("no CUDA driver on this machine", "no CUDA device on this machine")
 # A bundle's kernels, compressed, three architectures and PTX together, have so much of the bytes that one architecture's have in
-# another build, with line numbers: 0.23 in 24 of 34 files, and the larger the file the less.  Bytes of a bundle's program from
+# another build, with line numbers: 0.21 in 25 of 34 files, and the larger the file the less.  Bytes of a bundle's program from
 # libraries that the backends have, too.
 COMPRESSED, MOST_COMMON = 0.25, 1 << 20
 TOOLS = ("bash env timeout grep sed find awk head tail paste tr date mktemp mkdir rm cat cp ln sort nproc dirname realpath chmod "
