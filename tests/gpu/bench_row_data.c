@@ -13,7 +13,7 @@ enum {
     MAX_EXPERTS = 128,
 };
 
-static enum status take(struct run *r, int32_t rows, int32_t cols, enum dtype t, struct view *out)
+enum status row_take(struct run *r, int32_t rows, int32_t cols, enum dtype t, struct view *out)
 {
     *out = (struct view){.rows = rows, .cols = cols, .stride = cols, .dtype = t};
     if (r->n_bufs == MAX_BUFS)
@@ -23,12 +23,11 @@ static enum status take(struct run *r, int32_t rows, int32_t cols, enum dtype t,
     return ST_OK;
 }
 
-/* Numbers in [-1/2, 1/2). */
-static enum status take_random(struct run *r, int32_t rows, int32_t cols, struct view *out)
+enum status row_take_random(struct run *r, int32_t rows, int32_t cols, struct view *out)
 {
     size_t n = (size_t)rows * (size_t)cols;
     uint32_t rng = 7;
-    TRY(take(r, rows, cols, DT_F32, out));
+    TRY(row_take(r, rows, cols, DT_F32, out));
     float *host = malloc(n * sizeof *host);
     if (!host)
         FAIL(ST_NOMEM, "no memory for %zu numbers", n);
@@ -48,8 +47,7 @@ static enum status keep(struct run *r, enum status st, struct weight *w, struct 
     return ST_OK;
 }
 
-/* n times `value`. */
-static enum status vector(struct run *r, int32_t n, float value, const struct weight **out)
+enum status row_vector(struct run *r, int32_t n, float value, const struct weight **out)
 {
     struct weight *w = NULL;
     float *host = malloc((size_t)n * sizeof *host);
@@ -161,14 +159,13 @@ static enum status stack(struct run *r, enum dtype t, int32_t count, int32_t n, 
     return ST_OK;
 }
 
-/* How many copies of `bytes` are together larger than the L2 cache. */
-static int copies(const struct run *r, double bytes)
+int row_copies(const struct run *r, double bytes)
 {
     double n = r->cfg->tiny ? 2 : ceil((double)(256 << 20) / bytes);
     return n < 2 ? 2 : n > MAX_CALLS ? MAX_CALLS : (int)n;
 }
 
-static enum status make_step(struct run *r)
+enum status row_step(struct run *r)
 {
     const struct row *q = r->row;
     int32_t n = q->seqs * q->tokens, reach = q->keys > q->tokens ? q->keys : q->tokens + 4;
@@ -184,21 +181,27 @@ static enum status make_step(struct run *r)
     return st;
 }
 
-static enum status make_linear(struct run *r)
+enum status row_matrices(struct run *r, enum dtype t, int32_t n, int32_t k, bool sliced,
+                         struct weight **w)
 {
     struct host_matrix m;
-    r->calls = copies(r, (double)r->z->n * r->z->k * row_bits_of(r->row->type) / 8);
-    TRY(matrix_init(&m, r->row->type, r->z->n, r->z->k, false));
+    TRY(matrix_init(&m, t, n, k, sliced));
     enum status st = ST_OK;
     for (int i = 0; st == ST_OK && i < r->calls; i++) {
-        struct weight *w = NULL;
-        st = r->op->load_weight(r->be, &m.src, &w);
-        st = keep(r, st, w, &r->w[i]);
+        struct weight *one = NULL;
+        st = r->op->load_weight(r->be, &m.src, &one);
+        st = keep(r, st, one, &w[i]);
     }
     matrix_fini(&m);
-    TRY(st);
-    TRY(take_random(r, r->row->tokens, r->z->k, &r->x));
-    return take(r, r->row->tokens, r->z->n, DT_F32, &r->out);
+    return st;
+}
+
+static enum status make_linear(struct run *r)
+{
+    r->calls = row_copies(r, (double)r->z->n * r->z->k * row_bits_of(r->row->type) / 8);
+    TRY(row_matrices(r, r->row->type, r->z->n, r->z->k, false, r->w));
+    TRY(row_take_random(r, r->row->tokens, r->z->k, &r->x));
+    return row_take(r, r->row->tokens, r->z->n, DT_F32, &r->out);
 }
 
 static enum status make_delta(struct run *r)
@@ -215,34 +218,37 @@ static enum status make_delta(struct run *r)
                                .dt_max = INFINITY};
     dl->v_per_k = dl->n_v / dl->n_k;
     int32_t C = delta_channels(dl), state = dl->n_v * dl->d_k * dl->d_v;
-    TRY(vector(r, 4 * C, 0.25f, &dl->conv));
-    TRY(vector(r, dl->n_v, -1.0f, &dl->decay));
-    TRY(vector(r, dl->n_v, 0.1f, &dl->dt));
+    TRY(row_vector(r, 4 * C, 0.25f, &dl->conv));
+    TRY(row_vector(r, dl->n_v, -1.0f, &dl->decay));
+    TRY(row_vector(r, dl->n_v, 0.1f, &dl->dt));
     if (mamba) {
-        TRY(vector(r, C, 0.1f, &dl->bias));
-        TRY(vector(r, dl->n_v, 1.0f, &dl->skip));
+        TRY(row_vector(r, C, 0.1f, &dl->bias));
+        TRY(row_vector(r, dl->n_v, 1.0f, &dl->skip));
     }
-    r->calls = copies(r, 4.0 * r->row->seqs * state);
+    r->calls = row_copies(r, 4.0 * r->row->seqs * state);
     for (int i = 0; i < r->calls; i++) {
-        TRY(take(r, r->row->seqs, 3 * C, DT_F32, &r->state[i].conv));
-        TRY(take(r, r->row->seqs, state, DT_F32, &r->state[i].rule));
+        TRY(row_take(r, r->row->seqs, 3 * C, DT_F32, &r->state[i].conv));
+        TRY(row_take(r, r->row->seqs, state, DT_F32, &r->state[i].rule));
     }
-    TRY(take_random(r, n, C, &r->x));
-    TRY(take_random(r, n, 2 * dl->n_v, &r->aux));
-    TRY(take(r, n, dl->n_v * dl->d_v, DT_F32, &r->out));
-    return make_step(r);
+    TRY(row_take_random(r, n, C, &r->x));
+    TRY(row_take_random(r, n, 2 * dl->n_v, &r->aux));
+    TRY(row_take(r, n, dl->n_v * dl->d_v, DT_F32, &r->out));
+    return row_step(r);
 }
 
-static enum status make_caches(struct run *r, int32_t k_cols, int32_t v_cols)
+static int32_t slots_of(const struct run *r)
 {
-    struct step_dev *st = &r->step.dev;
-    int32_t slots = st->block_table.rows * st->block_table.cols * BLOCK_LEN;
-    r->calls = copies(r, 2.0 * slots * (k_cols + v_cols));
+    return r->step.dev.block_table.rows * r->step.dev.block_table.cols * BLOCK_LEN;
+}
+
+enum status row_caches(struct run *r, int32_t k_cols, int32_t v_cols)
+{
+    int32_t slots = slots_of(r);
     for (int i = 0; i < r->calls; i++) {
-        TRY(take(r, slots, k_cols, DT_BF16, &r->kv[i].k));
+        TRY(row_take(r, slots, k_cols, DT_BF16, &r->kv[i].k));
         r->kv[i].v = r->kv[i].k; /* latents: a view of the keys */
         if (v_cols)
-            TRY(take(r, slots, v_cols, DT_BF16, &r->kv[i].v));
+            TRY(row_take(r, slots, v_cols, DT_BF16, &r->kv[i].v));
     }
     return ST_OK;
 }
@@ -251,8 +257,9 @@ static enum status make_latent(struct run *r)
 {
     const struct sizes *z = r->z;
     int32_t n = r->row->seqs * r->row->tokens, d = z->latent + z->rot;
-    TRY(make_step(r));
-    TRY(make_caches(r, d, 0));
+    TRY(row_step(r));
+    r->calls = row_copies(r, 2.0 * slots_of(r) * d);
+    TRY(row_caches(r, d, 0));
     for (int i = 0; i < r->calls; i++)
         r->kv[i].v.cols = z->latent;
     r->al = (struct attn_layer){.n_q = z->latent_q,
@@ -263,12 +270,12 @@ static enum status make_latent(struct run *r)
                                 .q_per_kv = z->latent_q,
                                 .scale = 0.05f,
                                 .eps = 1e-6f};
-    TRY(vector(r, z->latent, 1.0f, &r->al.k_norm));
-    TRY(take_random(r, r->step.max_ctx, z->rot / 2, &r->al.cos));
-    TRY(take_random(r, r->step.max_ctx, z->rot / 2, &r->al.sin));
-    TRY(take_random(r, n, z->latent_q * d, &r->x));
-    TRY(take_random(r, n, d, &r->aux));
-    return take(r, n, z->latent_q * z->latent, DT_F32, &r->out);
+    TRY(row_vector(r, z->latent, 1.0f, &r->al.k_norm));
+    TRY(row_take_random(r, r->step.max_ctx, z->rot / 2, &r->al.cos));
+    TRY(row_take_random(r, r->step.max_ctx, z->rot / 2, &r->al.sin));
+    TRY(row_take_random(r, n, z->latent_q * d, &r->x));
+    TRY(row_take_random(r, n, d, &r->aux));
+    return row_take(r, n, z->latent_q * z->latent, DT_F32, &r->out);
 }
 
 static enum status make_heads(struct run *r)
@@ -280,16 +287,17 @@ static enum status make_heads(struct run *r)
         TRY(stack(r, DT_BF16, z->latent_q, z->latent, z->nope, false, &w));
         r->w[i] = r->weight[r->n_weights - 1];
     }
-    TRY(take_random(r, r->row->tokens, z->latent_q * z->nope, &r->x));
-    return take(r, r->row->tokens, z->latent_q * z->latent, DT_F32, &r->out);
+    TRY(row_take_random(r, r->row->tokens, z->latent_q * z->nope, &r->x));
+    return row_take(r, r->row->tokens, z->latent_q * z->latent, DT_F32, &r->out);
 }
 
 static enum status make_sinks(struct run *r)
 {
     const struct sizes *z = r->z;
     int32_t n = r->row->seqs * r->row->tokens;
-    TRY(make_step(r));
-    TRY(make_caches(r, z->n_kv * z->d, z->n_kv * z->d));
+    TRY(row_step(r));
+    r->calls = row_copies(r, 4.0 * slots_of(r) * z->n_kv * z->d);
+    TRY(row_caches(r, z->n_kv * z->d, z->n_kv * z->d));
     r->al = (struct attn_layer){.n_q = z->n_q,
                                 .n_kv = z->n_kv,
                                 .d_head = z->d,
@@ -297,9 +305,9 @@ static enum status make_sinks(struct run *r)
                                 .q_per_kv = z->n_q / z->n_kv,
                                 .window = r->row->variant ? z->window : 0,
                                 .scale = 0.125f};
-    TRY(vector(r, z->n_q, 0.5f, &r->al.sinks));
-    TRY(take_random(r, n, z->n_q * z->d, &r->x));
-    return take(r, n, z->n_q * z->d, DT_F32, &r->out);
+    TRY(row_vector(r, z->n_q, 0.5f, &r->al.sinks));
+    TRY(row_take_random(r, n, z->n_q * z->d, &r->x));
+    return row_take(r, n, z->n_q * z->d, DT_F32, &r->out);
 }
 
 static enum status make_experts(struct run *r)
@@ -318,18 +326,18 @@ static enum status make_experts(struct run *r)
     if (!e) {
         ml->glu_limit = 7.0f;
         ml->glu_alpha = 1.702f;
-        TRY(vector(r, E * 2 * F, 0.01f, &ml->gate_up_bias));
-        TRY(vector(r, E * D, 0.01f, &ml->down_bias));
+        TRY(row_vector(r, E * 2 * F, 0.01f, &ml->gate_up_bias));
+        TRY(row_vector(r, E * D, 0.01f, &ml->down_bias));
     }
     int32_t scratch = (int32_t)(r->op->moe_scratch(r->be, ml, n) / sizeof(float)) + 1;
     TRY(stack(r, r->row->type, E, 2 * F, D, false, &ml->gate_up));
     TRY(stack(r, r->row->type, E, D, F, true, &ml->down));
-    TRY(take(r, 1, scratch, DT_F32, &r->scratch));
-    TRY(take_random(r, n, D, &r->x));
-    TRY(take_random(r, n, E, &r->aux));
-    TRY(take_random(r, n, k, &r->weights));
-    TRY(take(r, n, D, DT_F32, &r->out));
-    TRY(take(r, n, k, DT_I32, &r->ids[MAX_CALLS - 1])); /* of the router, not used further */
+    TRY(row_take(r, 1, scratch, DT_F32, &r->scratch));
+    TRY(row_take_random(r, n, D, &r->x));
+    TRY(row_take_random(r, n, E, &r->aux));
+    TRY(row_take_random(r, n, k, &r->weights));
+    TRY(row_take(r, n, D, DT_F32, &r->out));
+    TRY(row_take(r, n, k, DT_I32, &r->ids[MAX_CALLS - 1])); /* of the router, not used further */
     int32_t *host = malloc((size_t)(n * k) * sizeof *host);
     if (!host)
         FAIL(ST_NOMEM, "no memory for %d ids", n * k);
@@ -338,7 +346,7 @@ static enum status make_experts(struct run *r)
     for (int i = 0; st == ST_OK && i < r->calls; i++) { /* each call has other experts */
         for (int32_t j = 0; j < n * k; j++)
             host[j] = (i * k + j) % E;
-        st = take(r, n, k, DT_I32, &r->ids[i]);
+        st = row_take(r, n, k, DT_I32, &r->ids[i]);
         if (st == ST_OK)
             st = r->op->write(r->be, r->ids[i], host);
     }
@@ -352,8 +360,8 @@ static enum status make_round(struct run *r)
     r->rule = (struct input_rule){
         .grid = groups ? GRID_E4M3 : GRID_INT8, .group = groups ? 128 : 0, .all = r->z->round};
     r->calls = r->cfg->tiny ? 2 : MAX_CALLS;
-    TRY(take_random(r, r->row->tokens, r->z->round, &r->x));
-    return take(r, r->row->tokens, r->z->round, DT_F32, &r->out);
+    TRY(row_take_random(r, r->row->tokens, r->z->round, &r->x));
+    return row_take(r, r->row->tokens, r->z->round, DT_F32, &r->out);
 }
 
 enum status row_make(struct run *r)
@@ -373,6 +381,8 @@ enum status row_make(struct run *r)
         return make_sinks(r);
     case ROW_EXPERTS:
         return make_experts(r);
+    case ROW_DENSE:
+        return dense_make(r);
     default:
         return make_round(r);
     }

@@ -4,12 +4,13 @@
 #include "common/quant.h"
 #include "gpu/bench_row.h"
 
-const struct sizes row_sizes = {14336, 4096, 16,        32,     128,          128,         8,   128,
-                                128,   64,   16,        512,    64,           128,         64,  8,
-                                64,    128,  {32, 128}, {4, 8}, {2880, 2048}, {2880, 768}, 4096};
-const struct sizes row_sizes_tiny = {64, 512, 2,      4,      16,         16,         2,  4,
-                                     16, 8,   2,      32,     16,         16,         4,  2,
-                                     64, 16,  {4, 4}, {2, 2}, {256, 256}, {256, 256}, 256};
+const struct sizes row_sizes = {
+    14336, 4096, 16,        32,     128,          128,         8,    128,
+    128,   64,   16,        512,    64,           128,         64,   8,
+    64,    128,  {32, 128}, {4, 8}, {2880, 2048}, {2880, 768}, 4096, &bench_shapes[1]};
+const struct sizes row_sizes_tiny = {
+    64, 512, 2, 4, 16, 16, 2,      4,      16,         8,          2,   32,
+    16, 16,  4, 2, 64, 16, {4, 4}, {2, 2}, {256, 256}, {256, 256}, 256, &bench_tiny_shapes[0]};
 
 static const struct {
     enum dtype type;
@@ -34,7 +35,8 @@ size_t row_list(struct row *out)
     static const int32_t few[] = {1, 8, 512}, delta[][2] = {{1, 1}, {64, 1}, {1, 512}};
     static const int32_t sinks[][3] = {{1, 4096, 1}, {64, 1024, 1}, {1, 2048, 2048}};
     static const int32_t latent[] = {1, 32}, ends[] = {1, 512}, heads[] = {1, 64};
-    static const int32_t experts[] = {1, 64, 512};
+    static const int32_t experts[] = {1, 64, 512}, seqs[] = {1, 16, 32};
+    static const char *const parts[] = {"norm and qkv", "attention and o", "norm and ffn", "layer"};
     struct row *r = out;
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (size_t j = 0; j < ARRAY_LEN(few); j++, r++) {
@@ -77,6 +79,11 @@ size_t row_list(struct row *out)
         for (size_t j = 0; j < ARRAY_LEN(ends); j++, r++) {
             ROW(r, {"", ROW_ROUND, DT_F32, 1, ends[j], 0, grid});
             snprintf(r->name, sizeof r->name, "round input %s %d", grid ? "e4m3" : "int8", ends[j]);
+        }
+    for (int part = PART_QKV; part <= PART_LAYER; part++)
+        for (size_t j = 0; j < ARRAY_LEN(seqs); j++, r++) {
+            ROW(r, {"", ROW_DENSE, DT_BF16, seqs[j], 1, 1024, part});
+            snprintf(r->name, sizeof r->name, "%s of 8B, %d sequences", parts[part], seqs[j]);
         }
     return (size_t)(r - out);
 }
@@ -154,6 +161,9 @@ void row_work(const struct row *r, const struct sizes *z, double *bytes, double 
     case ROW_ROUND:
         *bytes = 8 * t * z->round;
         *flops = 0;
+        return;
+    case ROW_DENSE:
+        dense_work(r, z->dense, bytes, flops);
         return;
     }
 }

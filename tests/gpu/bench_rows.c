@@ -40,6 +40,8 @@ static enum status call(struct run *r, int i)
         return r->op->attention(r->be, &r->al, st, r->x, r->kv[i], r->out);
     case ROW_EXPERTS:
         return call_experts(r, i);
+    case ROW_DENSE:
+        return dense_call(r, i);
     default:
         return r->op->round_input(r->be, &r->rule, r->x, (struct view){0}, r->out);
     }
@@ -118,7 +120,7 @@ static enum status run_row(struct run *r, const char *sep)
     TRY(kernels_of(r, kernels, sizeof kernels));
     TRY(measure(r, &us));
     row_work(r->row, r->z, &bytes, &flops);
-    printf("row    %-28s %9.1f us (predicted %.1f) %8.0f GB/s %4.0f %% of copy %8.1f TFLOP/s\n",
+    printf("row    %-34s %9.1f us (predicted %.1f) %8.0f GB/s %4.0f %% of copy %8.1f TFLOP/s\n",
            r->row->name, us, predicted, bytes / us / 1e3, 100 * bytes / us / 1e3 / r->cfg->copy_gbs,
            flops / us / 1e6);
     if (r->cfg->json)
@@ -138,13 +140,13 @@ static void run_fini(struct run *r)
         r->op->free(r->be, r->buf[--r->n_bufs]);
 }
 
-/* As many as keep the kernels: 8 tokens and more than 32 have others. */
+/* As many as keep the kernels: 8 tokens and more than 32 have others, of a dense layer 16 too. */
 static void shrink(struct row *q)
 {
     bool few = q->kind == ROW_EXPERTS && q->tokens <= 64;
     q->tokens = q->tokens <= 8 ? q->tokens : few ? 8 : 40;
     q->keys = q->keys > 40 ? 40 : q->keys;
-    q->seqs = q->seqs > 3 ? 3 : q->seqs;
+    q->seqs = q->seqs > 3 && q->kind != ROW_DENSE ? 3 : q->seqs;
 }
 
 enum status bench_rows(struct backend *be, const struct bench_rows_config *cfg)

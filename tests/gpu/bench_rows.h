@@ -1,4 +1,4 @@
-/* The rows of bench_gpu --rows: ops that the models of bench_shapes.h have not. */
+/* The rows of bench_gpu --rows: ops that the models of bench_shapes.h have not, and parts of a layer of 8B. */
 #ifndef TESTS_GPU_BENCH_ROWS_H
 #define TESTS_GPU_BENCH_ROWS_H
 

@@ -1,31 +1,43 @@
 #!/usr/bin/env bash
-# Everything that can be checked on one GPU, in nine minutes: builds for that GPU, compares every op
-# and whole models with their references, measures, runs compute-sanitizer, prints one table.  Needs a compiler,
-# CMake, the CUDA toolkit and cJSON, or a bundle with programs (then the driver only); no network, no MPI, no
-# Criterion.
+# Everything that can be checked on one GPU, in nine minutes; usage() says how, README.md what each row is.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 usage() {
   cat <<'END'
 usage: tests/gpu/check.sh [option...]
-  --emulated        the same programs on the host emulator with few, small cases; times mean nothing
-  --bin DIR         programs that are built already
-  --build DIR       build folder (default: build/gpu-check)
-  --stories DIR     folder of stories260K and stories260K-bf16 (default: of the bundle, or shared data)
-  --cjson DIR       folder with include/cjson/cJSON.h and lib/libcjson.so (default: of the bundle)
-  --no-bench        no benchmark and no peer
-  --json FILE       results and figures
-  --logs DIR        full output of each part (default: a temporary folder)
-  --budget SECONDS  for all rows together (default: 540; none with --emulated, where rows count cases and not time);
-                    a row whose limit does not fit into what is left is reported as not run
-  --plan            the rows in their order, their limits in seconds, and which of them the budget has room for when each
-                    takes all of its limit; runs nothing
-  --bundle DIR      writes what a GPU machine needs to a new folder, at most 64 MiB, and ends; there: DIR/tests/gpu/check.sh
-  --prebuilt        with --bundle: also the programs, for compute capability 8.0, 9.0 and 10.0 and as PTX for
-                    others, so that the machine needs no compiler (this one needs the CUDA toolkit)
+Checks and measures Ingot's CUDA backend on this machine's first GPU: builds for that GPU, compares every op and whole
+models with their references, measures, runs compute-sanitizer.  Prints a line for each of these rows, which README.md
+beside this script explains.  Needs a C and C++ compiler, CMake, the CUDA toolkit and cJSON, or a bundle with programs, which
+needs the driver only and builds nothing; no network, no MPI.
+Status: 0 nothing failed, 1 a row failed or nothing could run, 2 wrong options.
+
+  --emulated        the same programs on the processor (host emulator) with few, small cases: needs no GPU and no CUDA
+                    toolkit; times mean nothing
+  --bin DIR         runs the programs in DIR and builds nothing
+  --build DIR       build folder (default: build/gpu-check, with --prebuilt build/gpu-prebuilt); in a bundle with programs,
+                    builds others
+  --stories DIR     folder of the models stories260K and stories260K-bf16 (default: of the bundle, or $INGOT_DATA/models);
+                    without it the row stories is skipped
+  --cjson DIR       folder with include/cjson/cJSON.h and lib/libcjson.so (default: of the bundle, or the system's)
+  --no-bench        skips the rows that measure
+  --json FILE       writes rows and figures to FILE
+  --logs DIR        the full output of each row goes to DIR/ROW.log (default: a temporary folder)
+  --budget SECONDS  for all rows together (default: 540; none with --emulated); each row has a limit of its own, and one whose
+                    limit is more than what is left is reported as not run.  A build comes first and takes its time off that
+  --plan            prints the rows in their order with their limits, and which of them fit into the budget if each takes
+                    all of its limit and nothing is built; runs nothing
+  --bundle DIR      writes what a GPU machine needs to the new folder DIR, at most 64 MiB, and ends; copy DIR there and run
+                    DIR/tests/gpu/check.sh
+  --prebuilt        with --bundle: also the programs, for compute capability 8.x, 9.0 and 10.x and as PTX for newer ones;
+                    the GPU machine then needs no compiler, this one needs the CUDA toolkit
+  --help            prints this
 END
 }
+
+# wrong TEXT: about the options; die TEXT: about this machine, or what was built.
+wrong() { echo "check.sh: $1 (--help lists the options)" >&2; exit 2; }
+die() { echo "check.sh: $1" >&2; exit 1; }
 
 emulated='' bin='' build='' stories='' cjson='' bench=1 json='' logs='' bundle='' prebuilt='' budget='' plan=''
 while [ $# -gt 0 ]; do
@@ -35,22 +47,23 @@ while [ $# -gt 0 ]; do
   --prebuilt) prebuilt=1 ;;
   --plan) plan=1 ;;
   --bin | --build | --stories | --cjson | --json | --logs | --bundle | --budget)
-    [ $# -gt 1 ] || { usage >&2; exit 2; }
+    [ $# -gt 1 ] || wrong "$1 needs a value"
     printf -v "${1#--}" %s "$2"
     shift
     ;;
-  *)
-    usage >&2
-    exit 2
+  -h | --help)
+    usage
+    exit
     ;;
+  *) wrong "unknown option $1" ;;
   esac
   shift
 done
 
 [ -n "$budget$emulated" ] || budget=540
-case $budget in *[!0-9]*) usage >&2; exit 2 ;; esac
+case $budget in *[!0-9]*) wrong "--budget $budget is no number of seconds" ;; esac
 # Rows and their limits in seconds, the most important first: they begin in this order.
-limits='rank 60, ops 120, same-bytes 150, golden 90, bench 100, bench-rows 60, ranks 90, stories 90, bench-linear 90,
+limits='rank 60, ops 120, same-bytes 150, golden 90, bench 100, bench-rows 70, ranks 90, stories 90, bench-linear 90,
 mpi 120, peer-itself 60, peer 120, memcheck 90, racecheck 90, synccheck 90, nccl 60'
 build_limit=400
 limit_of() { grep -oE "(^|[ ,])$1 [0-9]+" <<<"$limits" | grep -oE '[0-9]+$'; }
@@ -69,7 +82,9 @@ if [ -n "$plan" ]; then
   show_plan
   exit
 fi
-[ -z "$prebuilt" ] || [ -n "$bundle" ] || { usage >&2; exit 2; }
+[ -z "$prebuilt" ] || [ -n "$bundle" ] || wrong "--prebuilt needs --bundle"
+[ -z "$bundle" ] || [ -z "$emulated" ] || wrong "--bundle is for a GPU, without --emulated"
+wants_build=$build
 if [ -n "$prebuilt" ]; then build=${build:-$root/build/gpu-prebuilt}; else build=${build:-$root/build/gpu-check}; fi
 for d in /usr/local/nvidia/bin "${CUDA_HOME:-/usr/local/cuda}/bin"; do
   if [ -d "$d" ]; then PATH=$PATH:$d; fi
@@ -106,43 +121,54 @@ if [ -z "$emulated" ] && [ -z "$bundle" ]; then
   done
 fi
 
-# The programs without symbols and line numbers, kernels compressed: a tenth of the size.  They need the driver, libc and
-# the bundle's cJSON.
+# The programs, and in one library beside them the backends with all kernels: without symbols and line numbers, the kernels
+# compressed.  They find that library and the bundle's cJSON by their own place, and need the driver and libc besides.  C has
+# the flags of other builds, for ccache; strip removes the lines.
 make_programs() {
-  local to=$1 p
-  command -v nvcc >/dev/null || { echo "check.sh: --prebuilt: no nvcc here" >&2; exit 1; }
-  mkdir -p "$to"
+  local to=$1 file compress=-Xfatbin=-compress-all
+  command -v nvcc >/dev/null || die "--prebuilt: no nvcc here"
+  case $(nvcc --help) in *--compress-mode*) compress+=' --compress-mode=size' ;; esac # of 12.8 and newer
+  mkdir -p "$to" "$build"
   configure_and_build '80-real;90a-real;100-real;90-virtual' -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
-    -DCMAKE_EXE_LINKER_FLAGS='-static-libstdc++ -static-libgcc' -DCMAKE_BUILD_TYPE=Bundle \
-    -DCMAKE_C_FLAGS_BUNDLE=-O2 -DCMAKE_CXX_FLAGS_BUNDLE=-O2 \
-    -DCMAKE_CUDA_FLAGS_BUNDLE='-O3 --compress-mode=size' >"$to/build.log" 2>&1 ||
-    { tail -n 30 "$to/build.log" >&2; exit 1; }
-  rm "$to/build.log"
-  for p in "${programs[@]}"; do strip -o "$to/$p" "$build/bin/$p"; done
+    -DINGOT_BACKENDS_SHARED=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON \
+    -DCMAKE_BUILD_RPATH="\$ORIGIN;\$ORIGIN/../cjson/lib" -DCMAKE_EXE_LINKER_FLAGS=-static-libgcc \
+    -DCMAKE_SHARED_LINKER_FLAGS='-static-libstdc++ -static-libgcc' -DCMAKE_BUILD_TYPE=Bundle \
+    -DCMAKE_C_FLAGS_BUNDLE='-O2 -g1' \
+    -DCMAKE_CUDA_FLAGS_BUNDLE="-O3 $compress" >"$build/build.log" 2>&1 ||
+    { tail -n 30 "$build/build.log" >&2; die "the build failed (log: $build/build.log)"; }
+  for file in "${programs[@]}" libingot_backends_real.so; do strip -o "$to/$file" "$build/bin/$file"; done
+}
+
+# copy_named KIND TEXT BUNDLE: the folders of tests/golden/KIND whose name is in TEXT, as a whole or at the end of a path.
+copy_named() {
+  local folder
+  for folder in "$root/tests/golden/$1"/*; do
+    case $2 in *[\"/]"${folder##*/}\""*) cp -r "$folder" "$3/tests/golden/$1/" ;; esac
+  done
 }
 
 # Sources, models and cJSON: what --cjson and --stories default to on the other machine.
 make_bundle() {
-  local to header library model name named bytes
+  local to header library name named bytes
   to=$(realpath -m "$1")
-  [ ! -e "$to" ] || { echo "check.sh: $to exists" >&2; exit 1; }
+  [ ! -e "$to" ] || die "$to exists"
   header=$(echo '#include <cjson/cJSON.h>' | ${CC:-cc} -M -x c - | grep -o '/[^ ]*cJSON\.h' | head -n 1)
   library=$(${CC:-cc} -print-file-name=libcjson.so)
-  if [ ! -r "$header" ] || [ ! -r "$library" ]; then
-    echo "check.sh: no cJSON (header, libcjson.so) here" >&2
-    exit 1
-  fi
-  mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib" "$to/tests/golden"
+  [ -r "$header" ] && [ -r "$library" ] || die "no cJSON (header, libcjson.so) here"
+  mkdir -p "$to/gpu-data/cjson/include/cjson" "$to/gpu-data/cjson/lib"
   (cd "$root" && cp -r --parents CMakeLists.txt LICENSE cmake common backends collectives worker \
-    tests/*.h tests/ops tests/emulator tests/gpu tests/golden/inputs "$to")
-  rm -r "$to"/tests/ops/digests*.txt "$to"/backends/metal/*.c "$to"/backends/metal/shaders # of other backends
-  # the models that the programs name, and those of the inputs
-  mkdir -p "$to/tests/golden/models"
-  named=$(cat "$root"/tests/gpu/*.c "$root"/tests/golden/inputs/*/expected.json)
-  for model in "$root"/tests/golden/models/*; do
-    # as a whole, or at the end of a path
-    case $named in *[\"/]"${model##*/}\""*) cp -r "$model" "$to/tests/golden/models/" ;; esac
-  done
+    tests/*.h tests/ops tests/emulator tests/gpu "$to")
+  # not of tests/gpu's programs: other backends, other libraries, tests
+  rm -r "$to"/tests/ops/digests*.txt "$to"/backends/metal/*.c "$to"/backends/metal/shaders \
+    "$to"/common/{wire,digest} "$to"/common/text/*.c "$to/worker/quantize"
+  find "$to/tests" -name 'test_*' -delete
+  find "$to/tests/gpu" -name '*.py' ! -name peer_torch.py -delete
+  # the models and inputs that the programs name, and the models of those inputs
+  mkdir -p "$to/tests/golden/models" "$to/tests/golden/inputs"
+  named=$(cat "$root"/tests/gpu/*.c)
+  copy_named inputs "$named" "$to"
+  named+=$(cat "$to"/tests/golden/inputs/*/expected.json)
+  copy_named models "$named" "$to"
   cp "$header" "$to/gpu-data/cjson/include/cjson/"
   cp -L "$library" "$to/gpu-data/cjson/lib/libcjson.so.1"
   ln -s libcjson.so.1 "$to/gpu-data/cjson/lib/libcjson.so"
@@ -158,13 +184,13 @@ make_bundle() {
   chmod -R u+w "$to"
   find "$to" -name __pycache__ -prune -exec rm -r {} +
   [ -z "$prebuilt" ] || make_programs "$to/gpu-data/bin"
-  bytes=$(find "$to" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
-  if [ "$bytes" -gt $((64 << 20)) ]; then
-    echo "check.sh: the bundle has $bytes bytes, more than 64 MiB" >&2
-    exit 1
-  fi
-  echo "$to: $bytes bytes"
+  bytes=$(bytes_of "$to")
+  [ "$bytes" -le $((64 << 20)) ] || die "the bundle has $bytes bytes, more than 64 MiB: programs\
+ $(bytes_of "$to/gpu-data/bin"), models $(bytes_of "$to/tests/golden")"
+  echo "$to: $bytes bytes, of programs $(bytes_of "$to/gpu-data/bin")"
 }
+# Of the files in a folder, 0 if there is none.
+bytes_of() { find "$1" -type f -printf '%s\n' 2>/dev/null | awk '{ n += $1 } END { print n + 0 }'; }
 if [ -n "$bundle" ]; then
   make_bundle "$bundle"
   exit
@@ -187,15 +213,17 @@ fits() {
     limit=$(limit_of "$name")
   fi
   if [ "$left" -lt "$limit" ] || [ "$left" -lt 5 ]; then
-    row "$name" 'not run' 0 0 1 0 "its $limit s do not fit: $((left > 0 ? left : 0)) of $budget s are left"
+    row "$name" 'not run' 0 0 1 0 "it may take $limit s, and $((left > 0 ? left : 0)) of $budget s are left (--budget)"
     return 1
   fi
 }
 
 # row NAME VERDICT PASSED FAILED SKIPPED SECONDS NOTE
 row() {
-  names+=("$1") verdicts+=("$2") passes+=("$3") fails+=("$4") skips+=("$5") seconds+=("$6") notes+=("$7")
-  printf '%-18s %-8s %5d passed %3d failed %3d skipped %5d s  %s\n' "$@"
+  local note=$7
+  if [ "$2" = FAILED ]; then note="$7 (log: $logs/$1.log)"; fi
+  names+=("$1") verdicts+=("$2") passes+=("$3") fails+=("$4") skips+=("$5") seconds+=("$6") notes+=("$note")
+  printf '%-12s %-8s %5d passed %3d failed %3d skipped %5d s  %s\n' "${@:1:6}" "$note"
 }
 skip_row() { row "$1" skipped 0 0 1 0 "$2"; }
 
@@ -211,7 +239,7 @@ suite() {
   note=$(grep -E -m 1 '^not ok ' "$log" || true)
   if ! grep -qE '^1\.\.[1-9]' "$log" || { [ "$rc" != 0 ] && [ "$fail" = 0 ]; }; then
     fail=$((fail + 1))
-    note="ended with $(status_text "$rc"): $(grep -v '^ok ' "$log" | tail -n 1 || true)"
+    note="$(status_text "$rc" "$limit"): $(grep -v '^ok ' "$log" | tail -n 1 || true)"
   fi
   if [ "$fail" != 0 ]; then
     verdict=FAILED
@@ -222,8 +250,9 @@ suite() {
   row "$name" "$verdict" "$pass" "$fail" "$skip" $((SECONDS - start)) "$note"
 }
 
+# STATUS LIMIT
 status_text() {
-  if [ "$1" = 124 ] || [ "$1" = 137 ]; then echo "status $1, its time was up"; else echo "status $1"; fi
+  if [ "$1" = 124 ] || [ "$1" = 137 ]; then echo "stopped at its limit of $2 s"; else echo "ended with status $1"; fi
 }
 
 # step NAME COMMAND...: one case; its status decides.  COMMAND may be a function of this file.
@@ -240,7 +269,7 @@ step() {
     row "$name" passed 1 0 0 $((SECONDS - start)) ''
   else
     row "$name" FAILED 0 1 0 $((SECONDS - start)) \
-      "$(status_text "$rc"): $(grep -iE -m 1 'error|not ok' "$log" || tail -n 1 "$log")"
+      "$(status_text "$rc" "$limit"): $(grep -iE -m 1 'error|not ok' "$log" || tail -n 1 "$log")"
   fi
   return "$rc"
 }
@@ -280,20 +309,21 @@ sanitize() {
   elif [ -n "$refused" ]; then
     skip_row "$tool" "compute-sanitizer does not run here: $refused"
   else
-    row "$tool" FAILED 0 1 0 $((SECONDS - start)) "$(status_text "$rc"): $(grep -E -m 1 '^=+ [A-Z]' "$log" || tail -n 1 "$log")"
+    row "$tool" FAILED 0 1 0 $((SECONDS - start)) "$(status_text "$rc" "$limit"): $(grep -E -m 1 '^=+ [A-Z]' "$log" || tail -n 1 "$log")"
   fi
 }
 
 device='host emulator' arch=native # the emulator has none
 if [ -z "$emulated" ]; then
-  command -v nvidia-smi >/dev/null || { echo "check.sh: no GPU here (no nvidia-smi); --emulated needs none" >&2; exit 1; }
+  command -v nvidia-smi >/dev/null || die "no GPU here (no nvidia-smi); --emulated needs none"
   device=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-  case $arch in '' | *[!0-9]*) echo "check.sh: nvidia-smi names no compute capability: $arch" >&2; exit 1 ;; esac
+  case $arch in '' | *[!0-9]*) die "nvidia-smi names no compute capability: $arch" ;; esac
   if [ "$arch" = 90 ]; then arch=90a; fi
   arch=$arch-real
 fi
 echo "device: $device"
+echo "logs: $logs"
 few=()
 [ -z "$emulated" ] || few=(--few)
 
@@ -305,23 +335,26 @@ lacking() {
   [ -n "$emulated" ] || command -v nvcc >/dev/null || echo "nvcc (the CUDA toolkit 12.4 or newer)"
 }
 
-ready=''
-if [ -z "$emulated" ] && [ -x "$root/gpu-data/bin/gpu_model" ]; then ready=$root/gpu-data/bin; fi
-if [ -z "$bin" ]; then
-  lacks=$(lacking | paste -sd, | sed 's/,/, /g')
-  if [ -z "$lacks" ]; then
-    if step build configure_and_build "$arch"; then bin=$build/bin; else tail -n 30 "$logs/build.log" || true; fi
-  elif [ -z "$ready" ]; then
-    echo "check.sh: this machine lacks $lacks; a bundle made with --prebuilt needs none of that" >&2
-    exit 1
-  fi
-  if [ -z "$bin" ]; then
-    [ -n "$ready" ] || exit 1
+# A bundle's programs, if they start here, save the build's time.
+ready=$root/gpu-data/bin
+if [ -z "$bin$emulated$wants_build" ] && [ -x "$ready/bench_gpu" ]; then
+  if said=$("$ready/bench_gpu" --list 2>&1 >/dev/null); then
     bin=$ready
-    skip_row prebuilt "programs of the bundle${lacks:+; this machine lacks $lacks}"
+    skip_row prebuilt "programs of the bundle (--build DIR builds others)"
+  else
+    echo "the bundle's programs do not start here: $said"
   fi
 fi
-if [ "$bin" = "$ready" ]; then export LD_LIBRARY_PATH=$root/gpu-data/cjson/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+if [ -z "$bin" ]; then
+  lacks=$(lacking | paste -sd, | sed 's/,/, /g')
+  [ -z "$lacks" ] || die "this machine lacks $lacks; a bundle made with --prebuilt needs none of that"
+  step build configure_and_build "$arch" || {
+    tail -n 30 "$logs/build.log" || true
+    die "the build failed (log: $logs/build.log)"
+  }
+  bin=$build/bin
+fi
+for p in "${programs[@]}"; do [ -x "$bin/$p" ] || die "no program $p in $bin"; done
 ops=$bin/gpu_ops$emulated model=$bin/gpu_model$emulated
 models=(--models "$root/tests/golden/models")
 [ -z "$stories" ] || models+=(--stories "$stories")
@@ -421,6 +454,9 @@ if [ -n "${INGOT_TAP:-}" ]; then
   echo "1..${#names[@]}" >>"$INGOT_TAP"
 fi
 failed=$(sum "${fails[@]}")
+for i in "${!names[@]}"; do
+  if [ "${verdicts[i]}" = FAILED ]; then echo "FAILED ${names[i]}: ${notes[i]}"; fi
+done
 echo "logs: $logs"
 echo "$(sum "${passes[@]}") passed, $failed failed, $(sum "${skips[@]}") skipped"
 [ "$failed" = 0 ]

@@ -180,9 +180,13 @@ def act_operand(t, n, rows):
     return Launch(f"act_operand_kernel<elem_{t}>", rows * ceil(n, 256), 10 * rows * n)
 
 
-def dense_layer(seqs, operands):
-    """A layer of Llama-3.1-8B in bf16, a token of each sequence, 1,024 keys; without operands products pack their x."""
-    D, F, n_q, n_kv, d, t = 4096, 14336, 32, 8, 128, "bf16"
+DENSE_PARTS = ("norm and qkv", "attention and o", "norm and ffn", "layer")
+
+
+def dense_part(part, seqs, operands=True):
+    """Of a layer of Llama-3.1-8B in bf16, a token of each sequence, 1,024 keys; without operands products pack their x."""
+    D, F, n_q, n_kv, d, keys, t = 4096, 14336, 32, 8, 128, 1024, "bf16"
+    n_qkv = (n_q + 2 * n_kv) * d
 
     def product(n, k):
         return float_linear(t, n, k, seqs, operands)
@@ -191,9 +195,16 @@ def dense_layer(seqs, operands):
     else:
         before = norm("add_rms_norm_kernel", seqs, D)
         hidden = [*product(2 * F, D), over("act_mul_kernel<(act)0>", seqs, F, moved=12)]
-    q = Launch("qkv_kernel", seqs * (n_q + 2 * n_kv), 8 * seqs * (n_q + 2 * n_kv) * d, waits=L2_WAIT)
-    return [before, *product((n_q + 2 * n_kv) * d, D), q, *attention(d, n_q, n_kv, seqs, 1024), *product(D, n_q * d),
-            before, *hidden, *product(D, F)]
+    q = Launch("qkv_kernel", seqs * (n_q + 2 * n_kv), 8 * seqs * n_qkv, waits=L2_WAIT)
+    parts = {"norm and qkv": [before, *product(n_qkv, D)],
+             "attention and o": [*attention(d, n_q, n_kv, seqs, keys), *product(D, n_q * d)],
+             "norm and ffn": [before, *hidden, *product(D, F)]}
+    parts["layer"] = [*parts["norm and qkv"], q, *parts["attention and o"], *parts["norm and ffn"]]
+    params = {"norm and qkv": D * n_qkv, "attention and o": D * n_q * d, "norm and ffn": 3 * D * F}
+    params["layer"] = sum(params.values())
+    pairs = seqs * keys if part in ("attention and o", "layer") else 0
+    name = f"{part} of 8B, {seqs} sequences{'' if operands else ', without operands'}"
+    return Row(name, parts[part], 2 * params[part] + 4 * n_kv * d * pairs, 2 * seqs * params[part] + 4 * n_q * d * pairs, operands)
 
 
 def experts(t, E, top, D, F, tokens):
@@ -346,7 +357,7 @@ def bench_rows():
             warps = tokens * 8 if group == 0 else tokens * D // group
             out.append(Row(f"round input {grid} {tokens}", [Launch(f"round_input_kernel<{whole}>", warps, 8 * tokens * D,
                                                                   waits=L2_WAIT)], 8 * tokens * D, 0))
-    return out
+    return out + [dense_part(part, seqs) for part in DENSE_PARTS for seqs in (1, 16, 32)]
 
 
 def other_rows():
@@ -404,11 +415,7 @@ def other_rows():
         conv, rule, _ = delta(8, 32, 256, 64, 16, 1, 512, mamba)
         out.append(one(f"rule of 256 rows {mamba}", rule))
     out.append(one("conv of 16 taps", conv[0]))
-    for seqs in (1, 16, 32):
-        for operands in (False, True):
-            w = 2 * (6144 * D + D * D + 3 * F * D)
-            out.append(Row(f"layer of 8B, {seqs} sequences{'' if operands else ', without operands'}", dense_layer(seqs, operands),
-                           w + 4 * seqs * n_kv * d * 1024, w * seqs, False))
+    out += [dense_part("layer", seqs, operands=False) for seqs in (1, 16, 32)]
     for t in ("bf16", "f16"):
         out += [one(f"norm to operand {t}", norm(f"norm_operand_kernel<elem_{t}>", T, D, 14)),
                 one(f"act_mul to operand {t}", act_operand(t, F, T)),
