@@ -6,6 +6,7 @@
 #include "backends/cpu/simd_neon.h"
 
 #define Q_ROWS_6
+#define DOT_UNITS
 enum { Q_ROWS = 6 };
 typedef uint8x16_t vb;
 typedef int32x4_t vi;
@@ -89,6 +90,25 @@ static inline vi i_dot(vi acc, vb w, vi x)
     int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
     int32x4_t high = vpaddlq_s16(vmull_s8(vget_high_s8(a), vget_high_s8(b)));
     return vaddq_s32(acc, vpaddq_s32(low, high));
+#endif
+}
+
+/* i_dot with quad e of the 4 of x; lanes are constants to compilers. */
+static inline vi i_dot_quad(vi acc, vb w, vb x, int e)
+{
+#ifdef __ARM_FEATURE_DOTPROD
+    int8x16_t a = vreinterpretq_s8_u8(w), b = vreinterpretq_s8_u8(x);
+    return e == 0   ? vdotq_laneq_s32(acc, a, b, 0)
+           : e == 1 ? vdotq_laneq_s32(acc, a, b, 1)
+           : e == 2 ? vdotq_laneq_s32(acc, a, b, 2)
+                    : vdotq_laneq_s32(acc, a, b, 3);
+#else
+    vi quads = vreinterpretq_s32_u8(x);
+    return i_dot(acc, w,
+                 e == 0   ? vdupq_laneq_s32(quads, 0)
+                 : e == 1 ? vdupq_laneq_s32(quads, 1)
+                 : e == 2 ? vdupq_laneq_s32(quads, 2)
+                          : vdupq_laneq_s32(quads, 3));
 #endif
 }
 #endif

@@ -92,7 +92,7 @@ struct quant_x {
 };
 
 /* A strip of quantised rows: tile after tile; in a tile group after group; in a group
- *   a [rows of the tile][GROUP] int8; in units of 2 rows as quant_matrix.h has them
+ *   a [rows of the tile][GROUP] int8; in units of 2 rows as quant_neon.h has them
  *   struct quant_x [rows of the tile] */
 enum { X_GROUP_BYTES = GROUP + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
 

@@ -12,7 +12,8 @@
  *   x_words                  see x_words.h
  *   i_words                  the even and the odd bytes of a vector as words
  *   i_dot_words              adds two products of words a column
- * and, with DOT_MATRIX, where several rows are multiplied by quant_matrix.h:
+ * and, with DOT_UNITS, where several rows are multiplied by quant_neon.h:
+ *   i_dot_quad               i_dot with one of 4 quads of x, or, with DOT_MATRIX,
  *   b_zip_quads              two quads of 4 columns to 8 bytes of each
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
@@ -95,7 +96,11 @@ ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int qu
 #endif
 
 /* Several rows are multiplied with codes where there are some. */
-enum { HAS_CODES = HAS_NARROW || HAS_MATRIX };
+#ifdef DOT_UNITS
+enum { HAS_CODES = 1 };
+#else
+enum { HAS_CODES = HAS_NARROW };
+#endif
 
 /* A group of some rows of x as words: quad j is the words of quads[row][0][j] and [1][j]. */
 struct x_words {
@@ -303,9 +308,8 @@ struct tile_x {
     bool first;       /* of a slice: sums begin at 0 */
 };
 
-#ifdef DOT_MATRIX
-enum { TILE_UNIT = 2 };
-#include "backends/cpu/quant_matrix.h"
+#ifdef DOT_UNITS
+#include "backends/cpu/quant_neon.h"
 #else
 enum { TILE_UNIT = 1 };
 /* acc [rows][PANEL], or 0, after the n groups of w; x begins at the first of them.  narrow: weights are

@@ -37,7 +37,7 @@ static inline void quantize_group(const float x[GROUP], int8_t a[GROUP], struct 
 }
 
 /* x [k] to row `row` of a tile of `rows`.  pairs: 8 bytes of a row, then 8 of its partner, see
- * quant_matrix.h. */
+ * quant_neon.h. */
 static inline void quantize_row(const struct quant_shape *s, const float *x, int row, int rows,
                                 char *tile, bool pairs)
 {
@@ -63,12 +63,14 @@ static inline void quantize_row(const struct quant_shape *s, const float *x, int
     }
 }
 
-#ifndef DOT_MATRIX
 static void row_quantize(const struct quant_shape *s, const float *x, int row, int rows, char *tile)
 {
+#ifdef DOT_MATRIX
+    quantize_row(s, x, row, rows, tile, true);
+#else
     quantize_row(s, x, row, rows, tile, false);
-}
 #endif
+}
 
 static void row_sort(const struct sorted_shape *s, const void *plan, const float *x, char *row)
 {
