@@ -1,5 +1,6 @@
 /* Vectors of 16 bytes, 4 columns of 4, and their dot products with 4 bytes of x; weights are
- * signed, or, with the matrix instructions (FEAT_I8MM, which has USDOT too), unsigned (q + 128).  See quant_kernels.h for what each must do. */
+ * signed, or, with the matrix instructions (FEAT_I8MM, which has USDOT too), unsigned (q + 128).
+ * See quant_kernels.h for what each must do. */
 #ifndef BACKENDS_CPU_BYTES_NEON_H
 #define BACKENDS_CPU_BYTES_NEON_H
 

@@ -15,9 +15,8 @@
 struct unpacked {
     alignas(64) uint8_t bytes[QUADS * PANEL * 4];
     float scale[2][PANEL], min[2][PANEL];
-    const uint8_t
-        *w; /* [QUADS][PANEL][4] (DOT_MATRIX: see quant_neon.h): bytes, or the panel itself
-                       * where it has them so */
+    /* [QUADS][PANEL][4] (DOT_MATRIX: see quant_neon.h): bytes, or the panel itself where it has them so */
+    const uint8_t *w;
 };
 
 enum {
