@@ -55,7 +55,7 @@ struct backend_config {
     int threads; /* CPU: worker threads, 0 = as many as this process may use */
     bool pin;    /* CPU: each worker thread on one of the cores the process may use */
 
-    /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot";
+    /* CPU: "auto", "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot", "neoni8mm";
      * NULL = auto. */
     const char *isa;
 

@@ -12,6 +12,10 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 /* The number after key at a line's start in a text file such as /proc/meminfo; -1: not there. */
 static long long number_after(const char *path, const char *key)
@@ -225,6 +229,16 @@ void host_cpu_name(char *name, size_t size)
     fclose(f);
 }
 
+struct host_arm host_arm(void)
+{
+#if defined(__aarch64__)
+    return (struct host_arm){.dot = getauxval(AT_HWCAP) & HWCAP_ASIMDDP,
+                             .matrix = getauxval(AT_HWCAP2) & HWCAP2_I8MM};
+#else
+    return (struct host_arm){0};
+#endif
+}
+
 #elif defined(__APPLE__)
 #include <mach/mach.h>
 #include <sys/sysctl.h>
@@ -272,6 +286,20 @@ void host_cpu_name(char *name, size_t size)
 {
     if (sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) != 0)
         name[0] = '\0';
+}
+
+/* Each Apple silicon has the dot product, from the M2 on the other too. */
+struct host_arm host_arm(void)
+{
+#if defined(__aarch64__)
+    int matrix = 0;
+    size_t size = sizeof matrix;
+    if (sysctlbyname("hw.optional.arm.FEAT_I8MM", &matrix, &size, NULL, 0) != 0)
+        matrix = 0;
+    return (struct host_arm){.dot = true, .matrix = matrix != 0};
+#else
+    return (struct host_arm){0};
+#endif
 }
 
 #else

@@ -2,6 +2,7 @@
 #ifndef COMMON_HOST_H
 #define COMMON_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,13 @@ struct host_taken {
     size_t memory, files;
 };
 struct host_taken host_taken(void);
+
+/* Integer products of a 64-bit Arm processor beside those of NEON: SDOT (FEAT_DotProd), USDOT and
+ * USMMLA (FEAT_I8MM).  Others have none. */
+struct host_arm {
+    bool dot, matrix;
+};
+struct host_arm host_arm(void);
 
 /* "Intel(R) Xeon(R) Processor" (copied into name, cut to size). */
 void host_cpu_name(char *name, size_t size);

@@ -91,7 +91,7 @@ static const struct shared_row table[] = {
               "unless the launcher has bound them or a quota leaves fewer cores than there are."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "isa", ROW(isa, OPT_ENUM),
-      .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot", .def = "auto",
+      .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot|neoni8mm", .def = "auto",
       .help = "Instruction set of the CPU backend."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "activations", ROW(activations, OPT_ENUM), .arg = "auto|f32|bf16|bf16-tiles|checkpoint",

@@ -10,7 +10,7 @@
 /* Every choice of --isa, and those that differ outside of products with quantised weights (avx512vnni: in
  * attention). */
 static const char *const all_isas[] __attribute__((unused)) = {
-    "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot"};
+    "plain", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot", "neoni8mm"};
 static const char *const float_isas[]
     __attribute__((unused)) = {"plain", "avx2", "avx512", "avx512vnni", "neon"};
 

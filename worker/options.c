@@ -6,7 +6,7 @@
 
 static const char *const coll_choices[] = {"auto", "local", "shm", "mpi", "ipc", "nccl"};
 static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
-                                          "avx512vnni", "amx",   "neon", "neondot"};
+                                          "avx512vnni", "amx",   "neon", "neondot", "neoni8mm"};
 
 static const enum activations activations[] = {ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16,
                                                ACTIVATIONS_BF16_TILES, ACTIVATIONS_F32};

@@ -10,9 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#elif defined(__aarch64__) && defined(__linux__)
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 #endif
 
 #include "backends/cpu/bf16.h"
@@ -42,6 +39,7 @@ static const struct isa {
     {"avx2", &kernels_avx2, &quant_avx2, bf16_avx2},
 #endif
 #ifdef INGOT_CPU_NEON
+    {"neoni8mm", &kernels_neon, &quant_neoni8mm, bf16_plain},
     {"neondot", &kernels_neon, &quant_neondot, bf16_plain},
     {"neon", &kernels_neon, &quant_neon, bf16_plain},
 #endif
@@ -125,9 +123,11 @@ static bool isa_runs(const char *name)
         return avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1U << 4);
     if (strcmp(name, "avx2") == 0)
         return avx2;
-#elif defined(__aarch64__) && defined(__linux__)
+#elif defined(__aarch64__)
+    if (strcmp(name, "neoni8mm") == 0)
+        return host_arm().dot && host_arm().matrix;
     if (strcmp(name, "neondot") == 0)
-        return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+        return host_arm().dot;
 #endif
     return true;
 }

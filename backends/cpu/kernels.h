@@ -92,7 +92,7 @@ struct quant_x {
 };
 
 /* A strip of quantised rows: tile after tile; in a tile group after group; in a group
- *   a [rows of the tile][GROUP] int8
+ *   a [rows of the tile][GROUP] int8; in units of 2 rows as quant_neon.h has them
  *   struct quant_x [rows of the tile] */
 enum { X_GROUP_BYTES = GROUP + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
 
@@ -105,7 +105,7 @@ struct quant_panel {
     const float *bias; /* [PANEL] or NULL */
     float *out;        /* [rows, cols], rows out_stride apart */
     size_t out_stride;
-    int rows, cols, n_tiles; /* rows <= QUANT_ROWS; tile i begins at cut_start(rows, n_tiles, i) */
+    int rows, cols, n_tiles; /* rows <= QUANT_ROWS; tile i begins at the i-th of cut_units */
     struct read_ahead read;
 };
 
@@ -134,8 +134,16 @@ static inline int cut_start(int rows, int n, int i)
     return (int)((int64_t)rows * i / n);
 }
 
+/* The same in runs of `unit` rows, of which the last may be shorter. */
+static inline int cut_units(int rows, int unit, int n, int i)
+{
+    int first = cut_start((rows + unit - 1) / unit, n, i) * unit;
+    return first < rows ? first : rows;
+}
+
 struct quant_kernels {
-    int tile_rows;  /* most rows of a tile */
+    int tile_rows; /* most rows of a tile */
+    int tile_unit; /* tiles are cut between runs of so many rows (cut_units), which divide tile_rows */
     size_t scratch; /* bytes that `panel` wants per thread, at 64 bytes' alignment */
     /* x [k] to row `row` of a tile of `rows`. */
     void (*quantize_row)(const struct quant_shape *s, const float *x, int row, int rows,
@@ -330,7 +338,7 @@ extern const struct quant_kernels quant_avx2, quant_avxvnni, quant_avx512, quant
 #endif
 #ifdef INGOT_CPU_NEON
 extern const struct kernels kernels_neon;
-extern const struct quant_kernels quant_neon, quant_neondot;
+extern const struct quant_kernels quant_neon, quant_neondot, quant_neoni8mm;
 #endif
 
 #endif

@@ -78,9 +78,11 @@ void strip_put(const struct backend *be, const struct weight *w, const struct pa
         return;
     }
     struct quant_shape shape = shape_of(w, s);
-    int32_t n = n_tiles(be, kind, rows);
-    int32_t tile = (n * (r + 1) - 1) / rows; /* last with cut_start <= r */
-    int32_t first = cut_start(rows, n, tile), in_tile = cut_start(rows, n, tile + 1) - first;
+    int32_t n = n_tiles(be, kind, rows), unit = kind == STRIP_QUANT ? be->quant->tile_unit : 1;
+    int32_t units = (rows + unit - 1) / unit;
+    int32_t tile = (n * (r / unit + 1) - 1) / units; /* last with cut_units <= r */
+    int32_t first = cut_units(rows, unit, n, tile);
+    int32_t in_tile = cut_units(rows, unit, n, tile + 1) - first;
     if (kind == STRIP_QUANT)
         be->quant->quantize_row(&shape, x, r - first, in_tile,
                                 (char *)strip + (size_t)first * strip_row_bytes(w, s));

@@ -298,6 +298,7 @@ static void amx_sorted(const struct sorted_panel *t)
 
 const struct quant_kernels quant_amx = {
     .tile_rows = T_ROWS,
+    .tile_unit = 1,
     .scratch = sizeof(struct quant_scratch),
     .quantize_row = amx_quantize_row,
     .panel = amx_panel,

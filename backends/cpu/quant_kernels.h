@@ -12,6 +12,9 @@
  *   x_words                  see x_words.h
  *   i_words                  the even and the odd bytes of a vector as words
  *   i_dot_words              adds two products of words a column
+ * and, with DOT_UNITS, where several rows are multiplied by quant_neon.h:
+ *   i_dot_quad               i_dot with one of 4 quads of x, or, with DOT_MATRIX,
+ *   b_zip_quads              two quads of 4 columns to 8 bytes of each
  *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
  * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
@@ -90,6 +93,13 @@ ALWAYS_INLINE vi narrow_dot(vi dot, vi *narrow, vb w, vi x, int j, int n, int qu
     (void)narrow, (void)j, (void)n, (void)quads;
     return i_dot(dot, w, x);
 }
+#endif
+
+/* Several rows are multiplied with codes where there are some. */
+#ifdef DOT_UNITS
+enum { HAS_CODES = 1 };
+#else
+enum { HAS_CODES = HAS_NARROW };
 #endif
 
 /* A group of some rows of x as words: quad j is the words of quads[row][0][j] and [1][j]. */
@@ -298,6 +308,10 @@ struct tile_x {
     bool first;       /* of a slice: sums begin at 0 */
 };
 
+#ifdef DOT_UNITS
+#include "backends/cpu/quant_neon.h"
+#else
+enum { TILE_UNIT = 1 };
 /* acc [rows][PANEL], or 0, after the n groups of w; x begins at the first of them.  narrow: weights are
  * codes, narrow_quads of them; 0: they are q + W_OFFSET. */
 ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const struct unpacked *w,
@@ -380,6 +394,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
             v_store(acc[r] + VL * q + PANEL / 2, sum[r][q].b);
         }
 }
+#endif
 
 typedef void direct_fn(const struct quant_panel *t);
 typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
@@ -395,7 +410,7 @@ typedef void groups_fn(const struct unpacked *w, int n, const struct tile_x *x,
     }                                                                                              \
     static void unpack_##NAME(const struct quant_panel *t, int32_t g, int n, struct unpacked *out) \
     {                                                                                              \
-        bool as_codes = HAS_NARROW && BITS < 8 && !t->pack->values;                                \
+        bool as_codes = HAS_CODES && BITS < 8 && !t->pack->values;                                 \
         unpack_groups((struct quant_layout){BITS, __VA_ARGS__}, t, g, n, out, as_codes, W_OFFSET); \
     }
 QUANT_KINDS(KIND_FNS)
@@ -454,11 +469,12 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
     const struct quant_layout *l = t->pack->lay;
     int narrow = 0;
     assert(!l->has_min || l->bits == 8 || t->pack->low == 0);
-    if (HAS_NARROW && l->bits < 8 && !t->pack->values)
+    const bool codes = HAS_CODES && l->bits < 8 && !t->pack->values;
+    if (HAS_NARROW && codes)
         narrow = l->bits <= 4 ? 3 : l->bits == 5 ? 2 : 1;
     for (int i = 0; i < t->n_tiles; i++) {
-        int r0 = cut_start(t->rows, t->n_tiles, i);
-        int in_tile = cut_start(t->rows, t->n_tiles, i + 1) - r0;
+        int r0 = cut_units(t->rows, TILE_UNIT, t->n_tiles, i);
+        int in_tile = cut_units(t->rows, TILE_UNIT, t->n_tiles, i + 1) - r0;
         const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
         for (int r = 0, rows; r < in_tile; r += rows) {
@@ -468,7 +484,7 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
                                 in_tile,
                                 i + r == 0 ? spread : NULL,
                                 quad_bytes_of(l),
-                                -t->pack->low,
+                                codes ? -t->pack->low : W_OFFSET,
                                 read_ahead_of_next(t->read, AHEAD_OF_GROUPS),
                                 x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile),
                                 first};
@@ -545,7 +561,7 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
 
 #define QUANT_KERNELS                                                                              \
     {                                                                                              \
-        .tile_rows = Q_ROWS, .scratch = sizeof(struct quant_scratch),                              \
+        .tile_rows = Q_ROWS, .tile_unit = TILE_UNIT, .scratch = sizeof(struct quant_scratch),      \
         .quantize_row = row_quantize, .panel = fast_quant_panel, .sort_row = row_sort,             \
         .sorted = fast_sorted_panel                                                                \
     }

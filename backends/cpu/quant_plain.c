@@ -94,6 +94,7 @@ static void plain_sorted_panel(const struct sorted_panel *t)
 
 const struct quant_kernels quant_plain = {
     .tile_rows = 16,
+    .tile_unit = 1,
     .quantize_row = row_quantize,
     .panel = plain_quant_panel,
     .sort_row = row_sort,

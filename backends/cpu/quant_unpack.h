@@ -15,13 +15,20 @@
 struct unpacked {
     alignas(64) uint8_t bytes[QUADS * PANEL * 4];
     float scale[2][PANEL], min[2][PANEL];
-    const uint8_t *w; /* [QUADS][PANEL][4]: bytes, or the panel itself where it has them so */
+    /* [QUADS][PANEL][4] (DOT_MATRIX: see quant_neon.h): bytes, or the panel itself where it has them so */
+    const uint8_t *w;
 };
 
 enum {
     UNPACK_GROUPS = 8,         /* groups unpacked at a time: 12 KiB */
     AHEAD_OF_GROUPS = 9 << 10, /* at least their bytes in a panel */
 };
+
+#ifdef DOT_MATRIX
+enum { HAS_MATRIX = 1 };
+#else
+enum { HAS_MATRIX = 0 };
+#endif
 
 struct quant_scratch {
     struct unpacked group[UNPACK_GROUPS];
@@ -164,6 +171,26 @@ ALWAYS_INLINE struct scales sub_scales(struct quant_layout l, struct scales s, c
     return s;
 }
 
+/* Pair q of the columns of two quads, to the group's bytes from the first quad on. */
+ALWAYS_INLINE void put_quads(uint8_t *bytes, int q, const struct bytes w[2])
+{
+#ifdef DOT_MATRIX
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        vb low, high;
+        b_zip_quads(i ? w[0].b : w[0].a, i ? w[1].b : w[1].a, &low, &high);
+        b_store(bytes + i * PANEL * 4 + 8 * VL * q, low);
+        b_store(bytes + i * PANEL * 4 + 8 * VL * q + 4 * VL, high);
+    }
+#else
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        b_store(bytes + i * PANEL * 4 + 4 * VL * q, w[i].a);
+        b_store(bytes + i * PANEL * 4 + 64 + 4 * VL * q, w[i].b);
+    }
+#endif
+}
+
 /* Groups [g, g + n), weights as their codes or as the bytes q + offset. */
 ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel *t, int32_t g,
                                  int n, struct unpacked *out, bool as_codes, int offset)
@@ -172,15 +199,17 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
     for (int i = 0; i < n; i++, g++, out++) {
         const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
         const uint8_t *group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g);
-        bool in_place = l.bits == 8 && offset == 128; /* stored as q + 128 */
+        bool in_place = l.bits == 8 && offset == 128 && !HAS_MATRIX; /* stored as q + 128 */
         out->w = in_place ? group : out->bytes;
         UNROLL
-        for (int j = 0; j < QUADS && !in_place; j++)
+        for (int j = 0; j < QUADS && !in_place; j += 2)
             for (int q = 0; q < PAIRS; q++) {
-                struct bytes w = as_codes ? load_codes(l, group, j, q)
-                                          : load_weights(l, map, group, j, q, offset);
-                b_store(out->bytes + j * PANEL * 4 + 4 * VL * q, w.a);
-                b_store(out->bytes + j * PANEL * 4 + 64 + 4 * VL * q, w.b);
+                struct bytes w[2];
+                UNROLL
+                for (int i_quad = 0; i_quad < 2; i_quad++)
+                    w[i_quad] = as_codes ? load_codes(l, group, j + i_quad, q)
+                                         : load_weights(l, map, group, j + i_quad, q, offset);
+                put_quads(out->bytes + j * PANEL * 4, q, w);
             }
         for (int h = 0; h < l.halves; h++)
             for (int q = 0; q < PAIRS; q++) {

@@ -36,23 +36,40 @@ static inline void quantize_group(const float x[GROUP], int8_t a[GROUP], struct 
     *info = (struct quant_x){d, d * (float)sum, -128 * sum, -128 * sum_low};
 }
 
-static void row_quantize(const struct quant_shape *s, const float *x, int row, int rows, char *tile)
+/* x [k] to row `row` of a tile of `rows`.  pairs: 8 bytes of a row, then 8 of its partner, see
+ * quant_neon.h. */
+static inline void quantize_row(const struct quant_shape *s, const float *x, int row, int rows,
+                                char *tile, bool pairs)
 {
+    pairs = pairs && (row | 1) < rows;
     int32_t skip = s->skip % GROUP;
     for (int i = 0, k = 0; i < s->n_slices; i++) {
         int32_t g, end;
         for (slice_groups(s, i, &g, &end); g < end; g++, tile += rows * X_GROUP_BYTES) {
             int32_t to = (g + 1) * GROUP - skip,
                     n = (to < s->slice_end[i] ? to : s->slice_end[i]) - k;
-            int8_t *a = (int8_t *)tile + row * GROUP;
+            int8_t *to_a =
+                (int8_t *)tile + (pairs ? row / 2 * 2 * GROUP + row % 2 * 8 : row * GROUP);
+            int8_t in_order[GROUP], *a = pairs ? in_order : to_a;
             struct quant_x *info = (struct quant_x *)(void *)(tile + rows * GROUP) + row;
             float edge[GROUP] = {0};
             if (n < GROUP)
                 memcpy(edge + (k + skip) % GROUP, x + k, (size_t)n * sizeof *x);
             quantize_group(n < GROUP ? edge : x + k, a, info);
+            for (int i_eight = 0; pairs && i_eight < GROUP / 8; i_eight++)
+                memcpy(to_a + 16 * i_eight, in_order + 8 * i_eight, 8);
             k += n;
         }
     }
+}
+
+static void row_quantize(const struct quant_shape *s, const float *x, int row, int rows, char *tile)
+{
+#ifdef DOT_MATRIX
+    quantize_row(s, x, row, rows, tile, true);
+#else
+    quantize_row(s, x, row, rows, tile, false);
+#endif
 }
 
 static void row_sort(const struct sorted_shape *s, const void *plan, const float *x, char *row)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "client/cli/doctor.h"
+#include "common/host.h"
 
 #define GIB 1073741824.0
 
@@ -53,7 +54,8 @@ static void cpu_features(char *text, size_t n)
         if (has[i] && at < n)
             at += (size_t)snprintf(text + at, n - at, " %s", names[i]);
 #elif defined(__aarch64__)
-    snprintf(text, n, " neon");
+    struct host_arm arm = host_arm();
+    snprintf(text, n, " neon%s%s", arm.dot ? " dotprod" : "", arm.matrix ? " i8mm" : "");
 #else
     snprintf(text, n, " the portable C path");
 #endif

@@ -25,7 +25,7 @@ static const enum activations activation_choices[] = {
     ACTIVATIONS_AUTO, ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_BF16_TILES, ACTIVATIONS_F32};
 enum { CHECKPOINT = ARRAY_LEN(activation_choices) - 1 };
 static const char *const isa_choices[] = {"auto",       "plain", "avx2", "avxvnni", "avx512",
-                                          "avx512vnni", "amx",   "neon", "neondot"};
+                                          "avx512vnni", "amx",   "neon", "neondot", "neoni8mm"};
 static const enum dtype kv_choices[] = {DT_F16, DT_BF16, DT_F32, DT_I8, DT_E4M3};
 
 #define AT(member) offsetof(struct options, member)
@@ -131,7 +131,7 @@ static const struct option_row rows[] = {
     {.name = "isa",
      .type = OPT_ENUM,
      .at = AT(isa),
-     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot",
+     .arg = "auto|plain|avx2|avxvnni|avx512|avx512vnni|amx|neon|neondot|neoni8mm",
      .def = "auto",
      .help = "Instruction set."},
     {.name = "activations",

@@ -23,7 +23,7 @@ def executes(isa):
                           capture_output=True).returncode == 0
 
 
-ISAS = [i for i in ("avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot") if executes(i)] or ["plain"]
+ISAS = [i for i in ("avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot", "neoni8mm") if executes(i)] or ["plain"]
 
 
 def requests():

@@ -91,6 +91,7 @@ def build(arch):
 for a in "$@"; do
   case $a in
   -march=armv8.2-a+dotprod) args+=(-mcpu=apple_m1) ;;
+  -march=armv8.2-a+dotprod+i8mm) args+=(-mcpu=apple_m2) ;;
   -Wl,-exported_symbol,*) ;;
   *) args+=("$a") ;;
   esac

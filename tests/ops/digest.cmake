@@ -1,2 +1,5 @@
 add_executable(ops_digest ${CMAKE_CURRENT_LIST_DIR}/ops_digest.c)
 target_link_libraries(ops_digest PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
+add_executable(quant_rows ${CMAKE_CURRENT_LIST_DIR}/quant_rows.c)
+target_include_directories(quant_rows PRIVATE ${CMAKE_CURRENT_LIST_DIR}/..)
+target_link_libraries(quant_rows PRIVATE ingot_flags ingot_backends ingot_common m)
