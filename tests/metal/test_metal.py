@@ -233,14 +233,16 @@ def one_rank_alone():
 
 
 @tap.case
-def a_second_worker_compiles_no_kernels():
-    path, cache, logs = need("stories260K"), temp_dir.make(), []
+def a_second_worker_compiles_no_kernels_and_copies_no_weights():
+    path, cache, logs, keys = need("stories260K"), temp_dir.make(), [], []
     for _ in range(2):
-        parts = Parts(path, worker=METAL)
+        parts = Parts(path, worker=[*METAL, "--pack-cache", f"{cache}/packed"])
         parts.cache = cache
         with parts as c:
-            assert c.clients[0].answers(requests()[:1], False)[0].finish
+            keys += [a.key() for a in c.clients[0].answers(requests()[:1], False)]
             logs.append(c.log())
+    assert keys[0] == keys[1], keys
+    assert "mapped" not in logs[0] and "packed weights are mapped, not copied: 1 buffer" in logs[1], logs
     kept = re.findall(r"(\d+) compiled Metal kernels are kept, beside 0 that were: (\S+)", logs[0])
     assert len(kept) == 1 and int(kept[0][0]) >= 40 and kept[0][1].startswith(f"{cache}/ingot/metal/"), logs[0]
     assert "Metal kernels" not in logs[1] and "Metal emulated GPU" in logs[1], logs[1]

@@ -10,7 +10,7 @@ if(TARGET ingot_metal_double)
     ingot_test(test_${name} metal/test_${name}.c LIBS ingot_backends ingot_common LABEL metal emulator)
     ingot_emulated(test_${name})
   endforeach()
-  ingot_test(test_metal_pool metal/test_metal_pool.c gpu/rank_rig.c LIBS ingot_runtime ingot_backends ingot_common m
+  ingot_test(test_metal_pool metal/test_metal_pool.c metal/test_metal_mapped.c metal/metal_rank.c gpu/rank_rig.c LIBS ingot_runtime ingot_backends ingot_common m
     LABEL metal emulator)
   ingot_emulated(test_metal_pool)
   ingot_test(test_ops_metal metal/test_ops_metal.c ops/op_unheld.c LIBS ingot_op_cases ingot_backends ingot_common LABEL metal emulator)
