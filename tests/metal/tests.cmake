@@ -19,8 +19,9 @@ if(TARGET ingot_metal_double)
     LABEL metal emulator)
   ingot_emulated(test_moe_metal)
   include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
-  # check.sh end to end, then with programs that fail
+  # check.sh end to end but for its golden logits, all of which metal_families has behind --all; then with programs that fail
   ingot_script_test(metal_check COMMAND tests/metal/check.sh --double --bin ${CMAKE_BINARY_DIR}/bin
+    --steps probe,device,second-start,simple,ops,same-bytes,matrices,matrices-same,bench,matrices-bench,stories,serve
     --json ${CMAKE_BINARY_DIR}/metal-check.json LABEL metal)
   ingot_script_test(metal_check_script COMMAND ${INGOT_PYTHON} tests/metal/test_check.py LABEL metal)
   ingot_script_test(metal_predict COMMAND ${INGOT_PYTHON} tests/metal/test_predict.py LABEL metal)
