@@ -29,7 +29,8 @@ struct backend; /* begins with struct backend_base */
 struct buf;     /* device memory; host code never dereferences it */
 struct weight;  /* a matrix or vector in the backend's own packing */
 struct graph;
-struct draw_shape; /* common/draw.h */
+struct draw_shape;  /* common/draw.h */
+struct mapped_file; /* common/mapped_file.h */
 
 enum {
     MOE_AT_ONCE = 1024,         /* tokens of moe_hidden and moe_down */
@@ -346,6 +347,11 @@ struct vocab_part {
     int32_t slice_end[N_SLICES];
 };
 
+/* Packed bytes in a file. */
+struct packed_range {
+    size_t at, n_bytes;
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "cuda", "metal" */
     enum status (*open)(struct backend **out, const struct backend_config *cfg);
@@ -413,15 +419,19 @@ struct backend_ops {
      *   packed       the bytes of a weight or a stack, borrowed from it
      *   load_packed, load_packed_stack
      *                like load_weight and load_stack, but the elements are such bytes (copied, of
-     * any
-     *                alignment); shapes and biases are src's.  ST_FORMAT: the number of bytes is
-     * wrong. */
+     *                any alignment, but for those of map_packed); shapes and biases are src's.
+     *                ST_FORMAT: the number of bytes is wrong.
+     *   map_packed   a file of such bytes, given away: load_packed* of range[i] [n], ascending and not
+     *                empty, uses the file's memory itself.  Once, behind reserve, before they are loaded.
+     *                After a failure file is still the caller's.  NULL: all are copied. */
     enum status (*pack_id)(struct backend *be, uint64_t *id);
     const void *(*packed)(struct backend *be, const struct weight *w, size_t *n_bytes);
     enum status (*load_packed)(struct backend *be, const struct weight_src *src, const void *data,
                                size_t n_bytes, struct weight **out);
     enum status (*load_packed_stack)(struct backend *be, const struct weight_src *src, int32_t n,
                                      const void *data, size_t n_bytes, struct weight **out);
+    enum status (*map_packed)(struct backend *be, struct mapped_file *file,
+                              const struct packed_range *range, size_t n);
 
     /* out[t,:] = row (ids[t] - first_id) of table, plus +0.0f; zeros when that row is not in [0,
      * N).  table: matrix [N, D]; ids [T,1] i32; out [T,D] f32. */

@@ -7,6 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* macOS: a shared mapping is what llama.cpp gives to Metal as a buffer; a private one has not been tried.  Elsewhere: some
+ * file systems refuse a shared one. */
+#ifdef __APPLE__
+enum { SHARING = MAP_SHARED };
+#else
+enum { SHARING = MAP_PRIVATE };
+#endif
+
 enum status mapped_file_open(struct mapped_file *f, const char *path)
 {
     struct stat st;
@@ -23,7 +31,7 @@ enum status mapped_file_open(struct mapped_file *f, const char *path)
         close(fd);
         return ST_OK;
     }
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, SHARING, fd, 0);
     int err = errno;
     close(fd); /* the mapping keeps the file */
     if (p == MAP_FAILED)

@@ -179,3 +179,14 @@ enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer,
     *data = MTL_GET(contents, *buffer);
     return ST_OK;
 }
+
+enum status metal_map_buffer(struct backend *be, char *data, size_t bytes, objc_ref *buffer)
+{
+    if (bytes > be->max_buffer)
+        FAIL(ST_NOMEM, "Metal device %s: %zu bytes to be mapped as one buffer, the largest is %zu",
+             be->name, bytes, be->max_buffer);
+    *buffer = MTL(map_buffer, be->device, data, bytes, SHARED_STORAGE, NULL);
+    if (!*buffer)
+        FAIL(ST_NOMEM, "Metal device %s does not map %zu bytes of a file", be->name, bytes);
+    return ST_OK;
+}

@@ -36,6 +36,41 @@ enum status metal_alloc(struct backend *be, size_t bytes, enum mem_kind kind, st
     return ST_OK;
 }
 
+/* Of bytes that are mapped; they stay when it is freed. */
+static enum status use_mapped(struct backend *be, struct metal_block *block, const char *at,
+                              struct buf *b)
+{
+    b->block = block;
+    b->buffer = block->buffer;
+    b->at = (size_t)(at - block->data);
+    b->data = block->data + b->at;
+    return be->planned ? metal_pool_take_mapped(be, b) : ST_OK;
+}
+
+enum status metal_take_packed(struct backend *be, const void *packed, size_t bytes,
+                              struct buf **out)
+{
+    struct metal_block *block = bytes > 0 ? metal_mapped_at(be, packed, bytes) : NULL;
+    if (!block) {
+        TRY(metal_alloc(be, bytes, MEM_DEVICE, out));
+        if (bytes > 0)
+            memcpy((*out)->data, packed, bytes);
+        return ST_OK;
+    }
+    struct buf *b = calloc(1, sizeof *b);
+    if (!b)
+        FAIL(ST_NOMEM, "no memory for a buffer");
+    b->bytes = bytes;
+    b->kind = MEM_DEVICE;
+    enum status st = use_mapped(be, block, packed, b);
+    if (st != ST_OK) {
+        free(b);
+        return st;
+    }
+    *out = b;
+    return ST_OK;
+}
+
 /* Command buffers keep what they use until they have ended. */
 void metal_free(struct backend *be, struct buf *b)
 {

@@ -14,6 +14,7 @@ static void metal_close(struct backend *be)
     metal_drop_queue(be);
     metal_free(be, be->scratch);
     metal_pool_close(be);
+    metal_unmap(be);
     metal_give_device(be);
     free(be);
 }
@@ -47,12 +48,6 @@ static enum status metal_open(struct backend **out, const struct backend_config 
     }
     *out = be;
     return ST_OK;
-}
-
-enum status metal_reserve(struct backend *be, const struct mem_plan *plan)
-{
-    TRY(metal_pool_reserve(be, plan));
-    return metal_alloc(be, SCRATCH_BYTES, MEM_DEVICE, &be->scratch);
 }
 
 /* Above the ops, whose kernels it chooses. */
@@ -98,7 +93,7 @@ const struct backend_ops metal_ops = {
     .open = metal_open,
     .close = metal_close,
     .info = metal_info,
-    .reserve = metal_reserve,
+    .reserve = metal_pool_reserve,
     .part = metal_pool_part,
     .used = metal_pool_used,
     .alloc = metal_alloc,
@@ -116,6 +111,11 @@ const struct backend_ops metal_ops = {
     .free_weight = metal_free_weight,
     .stack_bytes = metal_stack_bytes,
     .load_stack = metal_load_stack,
+    .pack_id = metal_pack_id,
+    .packed = metal_packed,
+    .load_packed = metal_load_packed,
+    .load_packed_stack = metal_load_packed_stack,
+    .map_packed = metal_map_packed,
     .embed = metal_embed,
     .linear = metal_linear,
     .add_rms_norm = metal_add_rms_norm,

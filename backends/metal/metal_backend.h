@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "backends/metal/archive_files.h"
 #include "backends/metal/args.h"
+#include "common/mapped_file.h"
 
 typedef void *objc_ref; /* an object of Objective-C (its `id`), owned where it is a member */
 
@@ -26,6 +27,7 @@ enum {
     N_EVENTS = 16,
     METAL_MAX_COMMITTED = 32,  /* command buffers under way; half of what a queue gives */
     METAL_MAX_BLOCKS = 64,     /* of the memory plan */
+    METAL_MAX_MAPPED = 8,      /* buffers over a file: one is the device's memory or half of it */
     MAX_BOUND = 16,            /* buffers of a kernel */
     TOPK_MAX = 256,            /* largest k of topk */
     SCRATCH_BYTES = 16 << 20,  /* lists of topk; free for every op: ops are in one queue */
@@ -123,7 +125,12 @@ struct backend {
     struct mem_plan plan, used;
     struct metal_block block[METAL_MAX_BLOCKS];
     int n_blocks;
-    struct buf *scratch; /* [SCRATCH_BYTES]; planned: NULL before it is reserved */
+    struct mapped_file packed; /* weights that are used where they are: mapped.c */
+    struct metal_block
+        mapped[METAL_MAX_MAPPED]; /* over its pages; nothing is taken from them: `used` is 0 */
+    int n_mapped;
+    size_t mapped_left;  /* planned bytes of those of its weights that are not loaded yet */
+    struct buf *scratch; /* [SCRATCH_BYTES]; planned: NULL before the first allocation */
 };
 
 static inline bool metal_kernel_is_of_matrices(int kernel)
@@ -224,6 +231,9 @@ size_t metal_device_bytes(const struct backend *be, size_t *used);
 /* An MTLBuffer that is the caller's; its contents are not known. */
 MUST_CHECK enum status metal_new_buffer(struct backend *be, size_t bytes, objc_ref *buffer,
                                         char **data);
+/* One over memory that stays as it is, whole pages, until the buffer is released. */
+MUST_CHECK enum status metal_map_buffer(struct backend *be, char *data, size_t bytes,
+                                        objc_ref *buffer);
 extern const char *const metal_kernel_names[N_METAL_KERNELS];
 /* objc.c */
 
@@ -233,7 +243,6 @@ void metal_give(objc_ref *object);
 const char *metal_error_text(objc_ref error);
 
 /* metal.c */
-enum status metal_reserve(struct backend *be, const struct mem_plan *plan);
 enum status metal_prepare(struct backend *be, const struct backend_use *use);
 
 /* queue.c */
@@ -255,14 +264,16 @@ enum status metal_event_wait(struct backend *be, int slot, uint64_t wait_us, boo
 enum status metal_event_elapsed(struct backend *be, int from, int to, uint64_t *ns);
 
 /* pool.c: alloc of a backend that was opened `planned`. */
-size_t metal_pool_own(const struct backend *be); /* bytes that reserve will take for the backend */
-/* The backend's own part is to be allocated next. */
-MUST_CHECK enum status metal_pool_reserve(struct backend *be, const struct mem_plan *plan);
+size_t metal_pool_own(
+    const struct backend *be); /* bytes that the first allocation will take for the backend */
+enum status metal_pool_reserve(struct backend *be, const struct mem_plan *plan);
 void metal_pool_part(struct backend *be, enum mem_part part);
 /* Pinned memory is in its part, as in the plan of a device whose memory is the host's. */
 void metal_pool_used(struct backend *be, struct mem_plan *out);
 /* b->bytes and kind are set.  ST_BUG: its part is larger than planned. */
 MUST_CHECK enum status metal_pool_take(struct backend *be, struct buf *b);
+/* The same of one whose memory is that of b->block, a mapped one. */
+MUST_CHECK enum status metal_pool_take_mapped(struct backend *be, struct buf *b);
 /* What was taken last of its block can be taken again; the rest comes back when the backend closes. */
 void metal_pool_give(struct backend *be, struct buf *b);
 void metal_pool_close(struct backend *be);
@@ -276,6 +287,19 @@ enum status metal_copy(struct backend *be, struct view dst, struct view src);
 enum status metal_zero(struct backend *be, struct view dst);
 void *metal_host_ptr(struct backend *be, struct view v);
 void *metal_pinned_ptr(struct backend *be, struct buf *b);
+/* A weight's memory: `packed` itself where it is mapped, else a copy. */
+MUST_CHECK enum status metal_take_packed(struct backend *be, const void *packed, size_t bytes,
+                                         struct buf **out);
+
+/* mapped.c */
+/* Most bytes of pages that mapped weights have beyond what the plan counts for them. */
+size_t metal_edge_bytes(void);
+enum status metal_map_packed(struct backend *be, struct mapped_file *file,
+                             const struct packed_range *range, size_t n);
+/* The buffer over those bytes; NULL: they are not mapped. */
+struct metal_block *metal_mapped_at(struct backend *be, const void *data, size_t bytes);
+/* No command uses them any more. */
+void metal_unmap(struct backend *be);
 
 /* weight.c */
 size_t metal_weight_bytes(struct backend *be, const struct weight_src *src);
@@ -285,6 +309,12 @@ size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32
 enum status metal_load_stack(struct backend *be, const struct weight_src *src, int32_t n,
                              struct weight **out);
 void metal_free_weight(struct backend *be, struct weight *w);
+enum status metal_pack_id(struct backend *be, uint64_t *id);
+const void *metal_packed(struct backend *be, const struct weight *w, size_t *n_bytes);
+enum status metal_load_packed(struct backend *be, const struct weight_src *src, const void *data,
+                              size_t n_bytes, struct weight **out);
+enum status metal_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                                    const void *data, size_t n_bytes, struct weight **out);
 
 /* scaled.c: parts that are stored with scales beside their codes. */
 /* Is it such a type?  *type is written then. */

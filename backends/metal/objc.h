@@ -68,6 +68,8 @@ void objc_autoreleasePoolPop(void *pool);
     X(max_threads, unsigned long, "maxTotalThreadsPerThreadgroup", "Q", id, SEL)                   \
     X(new_buffer, id, "newBufferWithLength:options:", "@QQ", id, SEL, unsigned long,               \
       unsigned long)                                                                               \
+    X(map_buffer, id, "newBufferWithBytesNoCopy:length:options:deallocator:", "@^QQ@", id, SEL,    \
+      void *, unsigned long, unsigned long, id)                                                    \
     X(contents, void *, "contents", "^", id, SEL)                                                  \
     X(command_buffer, id, "commandBuffer", "@", id, SEL)                                           \
     X(encoder, id, "computeCommandEncoder", "@", id, SEL)                                          \

@@ -1,7 +1,7 @@
 # The Metal backend's host files and its shader text, which is one file made of these: metal_source.metal, the same as
 # metal_source.c, in ${INGOT_METAL_GENERATED}.
 set(metal ${CMAKE_SOURCE_DIR}/backends/metal)
-set(INGOT_METAL_HOST_SOURCES ${metal}/archive.c ${metal}/archive_files.c ${metal}/device.c ${metal}/memory.c ${metal}/matrices.c ${metal}/metal.c ${metal}/objc.c
+set(INGOT_METAL_HOST_SOURCES ${metal}/archive.c ${metal}/archive_files.c ${metal}/device.c ${metal}/mapped.c ${metal}/memory.c ${metal}/matrices.c ${metal}/metal.c ${metal}/objc.c
   ${metal}/ops_attention.c ${metal}/ops_delta.c ${metal}/ops_gates.c ${metal}/ops_inputs.c ${metal}/ops_linear.c ${metal}/ops_logits.c
   ${metal}/ops_moe.c ${metal}/ops_rows.c
   ${metal}/pool.c ${metal}/queue.c ${metal}/scaled.c ${metal}/weight.c)

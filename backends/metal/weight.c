@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "backends/metal/metal_backend.h"
+#include "backends/pack_probe.h"
 #include "backends/weight_stack.h"
 #include "common/checked.h"
+#include "common/hash.h"
 #include "common/quant.h"
 
 static const struct type_row {
@@ -164,25 +166,31 @@ static void copy_rows(const struct weight_src *src, const struct weight_part *p,
                n);
 }
 
-/* Matrix i of w.  New buffers: no command uses them. */
-static void fill(const struct weight_src *src, int32_t i_matrix, struct weight *w)
+/* A vector, or the matrix's parts to zeroed memory that no command uses. */
+static void pack(const struct weight_src *src, const struct weight *w, char *to)
 {
     enum metal_type type;
     if (src->vector) {
         if (src->cols > 0)
-            fill_vector(src, (float *)(void *)w->data->data);
+            fill_vector(src, (float *)(void *)to);
         return;
     }
-    for (int i = 0; i < w->n_parts; i++) {
+    for (int i = 0; i < src->n_parts; i++) {
         const struct weight_part *p = &src->part[i];
         const struct metal_part *part = &w->part[i];
-        char *to = w->data->data + (size_t)i_matrix * w->step + part->at;
         if (metal_scaled(p->dtype, &type))
-            metal_fill_scaled(src, p, part, to);
+            metal_fill_scaled(src, p, part, to + part->at);
         else
-            copy_rows(src, p, part, to);
+            copy_rows(src, p, part, to + part->at);
+    }
+}
+
+static void fill_bias(const struct weight_src *src, const struct weight *w)
+{
+    for (int i = 0; i < src->n_parts; i++) {
+        const struct weight_part *p = &src->part[i];
         if (p->bias && p->rows > 0)
-            widen((float *)(void *)w->bias->data + part->row0, p->bias, p->bias_dtype,
+            widen((float *)(void *)w->bias->data + w->part[i].row0, p->bias, p->bias_dtype,
                   (size_t)p->rows);
     }
 }
@@ -223,9 +231,9 @@ static void join_parts(struct weight *w)
     w->n_parts = w->n_parts > 0 ? n + 1 : 0;
 }
 
-/* n_stacked matrices, 0: one that is no stack; all are checked. */
+/* n_stacked matrices, 0: one that is no stack; all are checked.  packed: their bytes, NULL: those of src. */
 static enum status take_weight(struct backend *be, const struct weight_src *src, int32_t n_stacked,
-                               struct weight **out)
+                               const void *packed, struct weight **out)
 {
     size_t n = n_stacked ? (size_t)n_stacked : 1;
     struct weight *w = calloc(1, sizeof *w);
@@ -233,15 +241,18 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     describe(src, w);
     w->n_stacked = n_stacked;
-    enum status st = metal_alloc(be, n * data_bytes(src), MEM_DEVICE, &w->data);
+    enum status st = packed ? metal_take_packed(be, packed, n * data_bytes(src), &w->data)
+                            : metal_alloc(be, n * data_bytes(src), MEM_DEVICE, &w->data);
     if (st == ST_OK && weight_src_has_bias(src))
         st = metal_alloc(be, bias_bytes(src), MEM_DEVICE, &w->bias);
     if (st != ST_OK) {
         metal_free_weight(be, w);
         return st;
     }
-    for (size_t i = 0; i < n; i++)
-        fill(&src[i], (int32_t)i, w);
+    for (size_t i = 0; i < n && !packed; i++)
+        pack(&src[i], w, w->data->data + i * w->step);
+    if (w->bias)
+        fill_bias(src, w);
     if (!w->vector)
         join_parts(w);
     for (int i = 0; i < w->n_parts && !w->vector && st == ST_OK; i++)
@@ -257,7 +268,7 @@ static enum status take_weight(struct backend *be, const struct weight_src *src,
 enum status metal_load_weight(struct backend *be, const struct weight_src *src, struct weight **out)
 {
     TRY(check_source(src));
-    return take_weight(be, src, 0, out);
+    return take_weight(be, src, 0, NULL, out);
 }
 
 size_t metal_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n)
@@ -280,7 +291,7 @@ enum status metal_load_stack(struct backend *be, const struct weight_src *src, i
                              struct weight **out)
 {
     TRY(check_stack(src, n));
-    return take_weight(be, src, n, out);
+    return take_weight(be, src, n, NULL, out);
 }
 
 void metal_free_weight(struct backend *be, struct weight *w)
@@ -290,4 +301,63 @@ void metal_free_weight(struct backend *be, struct weight *w)
     metal_free(be, w->bias);
     metal_free(be, w->data);
     free(w);
+}
+
+/* ---- packed ---- */
+
+static enum status hash_packed(struct backend *be, const struct weight_src *one,
+                               const struct weight_src *stack, uint64_t *hash)
+{
+    enum metal_type type;
+    (void)be;
+    if (!type_of(one->part[0].dtype) && !metal_scaled(one->part[0].dtype, &type))
+        return ST_OK;
+    for (int i = 0; i < 2; i++) {
+        const struct weight_src *src = i ? stack : one;
+        struct weight w;
+        describe(src, &w);
+        char *bytes = calloc(1, w.step);
+        if (!bytes)
+            FAIL(ST_NOMEM, "no memory to name the packing");
+        pack(src, &w, bytes);
+        *hash = hash_bytes(*hash, bytes, w.step);
+        free(bytes);
+    }
+    return ST_OK;
+}
+
+enum status metal_pack_id(struct backend *be, uint64_t *id)
+{
+    *id = hash_bytes(0, "metal", 5);
+    return pack_probe(be, hash_packed, id);
+}
+
+const void *metal_packed(struct backend *be, const struct weight *w, size_t *n_bytes)
+{
+    (void)be;
+    *n_bytes = w->data->bytes;
+    return w->data->data;
+}
+
+static enum status check_packed(const struct weight_src *src, size_t wanted, size_t n_bytes)
+{
+    if (n_bytes != wanted)
+        FAIL(ST_FORMAT, "weight %s: %zu packed bytes, it has %zu", src->name, n_bytes, wanted);
+    return ST_OK;
+}
+
+enum status metal_load_packed(struct backend *be, const struct weight_src *src, const void *data,
+                              size_t n_bytes, struct weight **out)
+{
+    TRY(check_source(src));
+    TRY(check_packed(src, data_bytes(src), n_bytes));
+    return take_weight(be, src, 0, data, out);
+}
+
+enum status metal_load_packed_stack(struct backend *be, const struct weight_src *src, int32_t n,
+                                    const void *data, size_t n_bytes, struct weight **out)
+{
+    TRY(check_stack(src, n));
+    TRY(check_packed(src, (size_t)n * data_bytes(src), n_bytes));
+    return take_weight(be, src, n, data, out);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/options.h"
+#include "worker/load/pack_cache.h"
 #include "worker/rank_warm.h"
 
 enum { SEQS = RIG_SEQS, BLOCK = 8, ROOM = 2 * BLOCK };
@@ -33,10 +34,20 @@ enum status rank_rig_plan(struct rank_rig *r, struct loader *ld, const char *gra
     return rank_plan_set_blocks(&r->plan, blocks);
 }
 
+static enum status load_model(struct rank_rig *r)
+{
+    struct pack_cache *cache =
+        r->pack_dir ? pack_cache_attach(r->ld, r->path, r->pack_dir, r->be, 0, 1) : NULL;
+    enum status st = decoder_open(&r->model, loader_config(r->ld), r->ld, r->be, NULL, &r->plan.dc);
+    loader_set_cache(r->ld, NULL);
+    pack_cache_close(cache, st == ST_OK);
+    return st;
+}
+
 enum status rank_rig_load(struct rank_rig *r)
 {
     TRY(rank_plan_reserve(&r->plan));
-    TRY(decoder_open(&r->model, loader_config(r->ld), r->ld, r->be, NULL, &r->plan.dc));
+    TRY(load_model(r));
     r->plan.rc.model = r->model;
     backend_part(r->be, PART_STEP);
     TRY(rank_step_create(&r->step, &r->plan.rc));

@@ -12,6 +12,8 @@ struct rank_rig {
     struct backend *be;
     struct loader *ld;
     struct rank_plan plan;
+    char path[512];       /* of the model, for packed weights */
+    const char *pack_dir; /* where they are kept; NULL: they are not */
     struct decoder *model;
     struct rank_step *step;
 };

@@ -13,7 +13,10 @@
  *             than 4 KiB, an offset beyond the buffer or not aligned to the kernel's elements
  *   buffers   longer than maxBufferLength (no object is made); written by a kernel beyond the end;
  *             written by the host while a command buffer that uses them is under way (when checked);
- *             made when all should have been (when sealed), pipelines and libraries, too
+ *             made when all should have been (when sealed), pipelines and libraries, too; over memory of
+ *             the caller's: an address or a length that is no multiple of a page, memory that is not
+ *             mapped, or that has changed or gone when a command uses it or the buffer is released,
+ *             a block to free it
  *   kernels   no threads, more than the pipeline's, a number that is no multiple of 32, more than
  *             32 KiB of threadgroup memory, a barrier or an exchange that not all threads reach, an
  *             exchange on a GPU before family Apple6, which has none, an
@@ -88,6 +91,8 @@ void metal_double_seal(bool on);
 size_t metal_double_live(void);
 /* Buffers among these. */
 size_t metal_double_buffers(void);
+/* Bytes of all buffers. */
+size_t metal_double_allocated(void);
 /* Command buffers that have run, and dispatches of them. */
 uint64_t metal_double_commands(void);
 uint64_t metal_double_dispatches(void);

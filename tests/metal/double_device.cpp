@@ -12,8 +12,26 @@ namespace metal_double
 
 /* ---- buffers ---- */
 
+/* Are all its pages mapped? */
+static bool is_mapped(void *data, size_t length)
+{
+    std::vector<unsigned char> in_core(length / (size_t)sysconf(_SC_PAGESIZE) + 1);
+    return mincore(data, length, in_core.data()) == 0;
+}
+
+void buffer::check_memory() const
+{
+    if (!of_caller)
+        return;
+    if (!is_mapped(data, length))
+        wrong("the memory under a buffer of %zu bytes is gone", length);
+    else if (digest() != first)
+        wrong("the memory under a buffer of %zu bytes has changed", length);
+}
+
 buffer::~buffer()
 {
+    check_memory();
     if (!intact())
         wrong("a kernel wrote beyond the end of a buffer of %zu bytes", length);
     if (map)
@@ -43,6 +61,34 @@ static id device_new_buffer(id, SEL, unsigned long length, unsigned long options
         b->map + (held - length) / BUFFER_ALIGN * BUFFER_ALIGN; /* the guard is close behind */
     memset(b->data, 0xff, length); /* NaNs: Metal promises no contents */
     memset(b->data + length, GUARD, b->guard_bytes());
+    mtl.allocated += length;
+    mtl.n_buffers++;
+    return ident(make("MTLBuffer", b));
+}
+
+/* Over the caller's memory, which it keeps. */
+static id device_map_buffer(id, SEL, void *data, unsigned long length, unsigned long options,
+                            id deallocator)
+{
+    check_seal("buffer");
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (options != 0 || deallocator)
+        wrong("a buffer over memory with options %lu%s", options, deallocator ? ", to be freed" : "");
+    if ((uintptr_t)data % page != 0 || length % page != 0 || length == 0) {
+        wrong("a buffer over %lu bytes at %p: pages have %zu", length, data, page);
+        return nullptr;
+    }
+    if (length > mtl.max_buffer || length > mtl.working_set - mtl.allocated)
+        return nullptr;
+    if (!is_mapped(data, length)) {
+        wrong("a buffer over %lu bytes that are not mapped", length);
+        return nullptr;
+    }
+    buffer *b = new buffer;
+    b->of_caller = true;
+    b->data = (char *)data;
+    b->length = length;
+    b->first = b->digest();
     mtl.allocated += length;
     mtl.n_buffers++;
     return ident(make("MTLBuffer", b));
@@ -193,7 +239,9 @@ void make_device_classes()
                 METHOD("newBinaryArchiveWithDescriptor:error:", "@@^", device_new_archive),
                 METHOD("newComputePipelineStateWithDescriptor:options:reflection:error:", "@@Q^^",
                        device_pipeline_of),
-                METHOD("newBufferWithLength:options:", "@QQ", device_new_buffer)});
+                METHOD("newBufferWithLength:options:", "@QQ", device_new_buffer),
+                METHOD("newBufferWithBytesNoCopy:length:options:deallocator:", "@^QQ@",
+                       device_map_buffer)});
     make_class("MTLLibrary", {METHOD("newFunctionWithName:", "@@", library_new_function)});
     make_class("MTLFunction", {});
     make_class("MTLComputePipelineState",

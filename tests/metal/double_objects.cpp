@@ -294,6 +294,11 @@ size_t metal_double_buffers(void)
     return mtl.n_buffers;
 }
 
+size_t metal_double_allocated(void)
+{
+    return mtl.allocated;
+}
+
 uint64_t metal_double_commands(void)
 {
     return mtl.n_commands;

@@ -57,11 +57,15 @@ struct buffer : contents {
     char *map = nullptr, *data = nullptr;
     size_t mapped = 0, length = 0;
     uint64_t hash = 0;
+    bool of_caller = false; /* its memory, which had the digest `first` */
+    uint64_t first = 0;
     ~buffer() override;
     size_t guard_bytes() const
     {
-        return (size_t)(map + mapped - (data + length));
+        return of_caller ? 0 : (size_t)(map + mapped - (data + length));
     }
+    /* The caller's memory is there, and as it was. */
+    void check_memory() const;
     bool intact() const
     {
         for (size_t i = 0; i < guard_bytes(); i++)

@@ -73,17 +73,20 @@ static bool run_dispatch(const dispatch &d, std::string *error)
 /* Everything in use has the bytes that it had when it was committed, or that kernels wrote. */
 static void check_in_use()
 {
-    for (auto &u : mtl.in_use)
-        if (mtl.check_writes && buffer_of(u.first)->digest() != buffer_of(u.first)->hash)
+    for (auto &u : mtl.in_use) {
+        buffer_of(u.first)->check_memory();
+        if (mtl.check_writes && !buffer_of(u.first)->of_caller &&
+            buffer_of(u.first)->digest() != buffer_of(u.first)->hash)
             wrong("a buffer of %zu bytes was written by the host while commands that use it are "
                   "under way",
                   buffer_of(u.first)->length);
+    }
 }
 
 static void hash_in_use()
 {
     for (auto &u : mtl.in_use)
-        if (mtl.check_writes)
+        if (mtl.check_writes && !buffer_of(u.first)->of_caller)
             buffer_of(u.first)->hash = buffer_of(u.first)->digest();
 }
 

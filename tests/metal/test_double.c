@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "backends/metal/objc.h"
@@ -264,6 +265,45 @@ Test(metal_double, buffers)
     dispatch(e, 1, 256);
     finish(e, commands);
     caught("kernel zero_bytes wrote beyond the end");
+}
+
+/* Over memory of the caller's. */
+Test(metal_double, buffers_over_memory)
+{
+    struct rig r = open_rig();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *m = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(m, MAP_FAILED);
+    MTL(map_buffer, r.device, m + 64, page, 0, NULL);
+    caught("pages have");
+    MTL(map_buffer, r.device, m, page + 64, 0, NULL);
+    caught("pages have");
+    MTL(map_buffer, r.device, m, page, 16, NULL);
+    caught("with options 16");
+    MTL(map_buffer, r.device, m, page, 0, r.queue);
+    caught("to be freed");
+    metal_double_limits(3 * page, 1 << 20);
+    cr_assert_null(MTL(map_buffer, r.device, m, 4 * page, 0, NULL));
+    id b = MTL(map_buffer, r.device, m, 3 * page, 0, NULL);
+    cr_assert_eq(MTL_GET(contents, b), m);
+    MTL_GET(release, b);
+    cr_assert_null(metal_double_error());
+    b = MTL(map_buffer, r.device, m, 3 * page, 0, NULL);
+    id commands, e = open_encoder(&r, &commands);
+    MTL(set_bytes, e, &whole, sizeof whole, 0);
+    MTL(set_buffer, e, b, page, 1);
+    dispatch(e, 1, 256);
+    MTL_GET(end_encoding, e);
+    m[page] = 1;
+    MTL_GET(commit, commands);
+    MTL_GET(wait, commands); /* zeros again, by the kernel */
+    caught("has changed");
+    m[page] = 0;
+    munmap(m, 4 * page);
+    MTL_GET(release, b);
+    caught("is gone");
+    MTL(map_buffer, r.device, m, page, 0, NULL);
+    caught("not mapped");
 }
 
 Test(metal_double, writes_while_commands_are_under_way)

@@ -23,8 +23,8 @@ from grammar_cases import Constrained  # noqa: E402
 
 METAL = ["--backend", "metal", "--max-seqs", "8", "--max-ctx", "256"]
 SHARED = [1] + [(7 * i) % 490 + 3 for i in range(17)]
-# Without --all one same-bytes test of each kind of products, two kill tests and what nothing else shows; the bits of chunks and
-# batches of every family are metal_model's (metal_check, families.py).
+# Without --all one same-bytes test, the loss of a device and what nothing else shows: a killed worker and products by matrices are
+# metal_check's, too, the bits of chunks and batches of every family metal_model's (metal_check, families.py).
 ALL = "INGOT_ALL" in os.environ
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/models"
 FOLDER = temp_dir.make()
@@ -87,8 +87,8 @@ class Matrices(Emulated):
                 del os.environ[name]
 
 
-Matrices(need, METAL, "/tp1.2.4.8/matrices4", requests()).same_bytes("stories260K", "by_matrices_together")
 if ALL:
+    Matrices(need, METAL, "/tp1.2.4.8/matrices4", requests()).same_bytes("stories260K", "by_matrices_together")
     Constrained(need, METAL).same_bytes("together")
 SMALL = ["--max-seqs", "8", "--max-ctx", "64", "--kv-dtype", "f32"]
 small = Emulated(need, ["--backend", "metal", *SMALL], "Metal emulated GPU", requests(104))
@@ -151,8 +151,8 @@ def killed(name, options, wanted):
     tap.case(run)
 
 
-killed("qwen3moe", SMALL, [{**r, "max_tokens": 12} for r in requests(104)])
 if ALL:
+    killed("qwen3moe", SMALL, [{**r, "max_tokens": 12} for r in requests(104)])
     killed("stories260K", METAL[2:], [{**r, "max_tokens": 12} for r in requests()])
     killed("mixtral", [*SMALL[:-1], "int8"], [{**r, "max_tokens": 12} for r in requests(104)])
 
@@ -161,14 +161,14 @@ if ALL:
 def a_command_buffer_that_fails_is_a_lost_rank():
     """Its answers go on in the next rank; the log names its kernels."""
     os.environ["INGOT_EMULATE_SEED"] = "0"
-    path = need("stories260K")
-    wanted = [{**r, "max_tokens": 12} for r in requests()]
-    with Parts(path, worker=METAL, coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
+    path, options = need("qwen3moe"), ["--backend", "metal", *SMALL]
+    wanted = [{**r, "max_tokens": 12} for r in requests(104)]
+    with Parts(path, worker=options, coordinator=["--no-prefix-cache", "--no-overlap"]) as c:
         want = [a.key() for a in c.clients[0].answers(wanted, False)]
     fail = pathlib.Path(FOLDER) / "fail"
     os.environ["INGOT_METAL_FAIL"] = str(fail)
     try:
-        with Cluster(path, extra=METAL, program=serve()) as c:
+        with Cluster(path, extra=options, program=serve()) as c:
             client = c.clients[0]
 
             def hurt_it():
@@ -198,10 +198,11 @@ def a_build_without_metal_names_it():
 
 @tap.case
 def weights_and_inputs_of_huggingface_folders():
-    """Codes with scales beside them; inputs rounded as the checkpoint says: other answers, the same bytes together as alone."""
+    """Codes with scales beside them; inputs rounded as the checkpoint says: other answers, the same bytes together as alone.
+    Without --all one folder, rounded."""
     need("qwen3moe")
-    rounded = ["--activations", "checkpoint"]
-    for name, options in ("deepseek3-gptq", []), ("qwen3moe-fp8-block", []), ("qwen3moe-fp8-block", rounded):
+    rounded, floats = ["--activations", "checkpoint"], None
+    for name, options in [("deepseek3-gptq", []), ("qwen3moe-fp8-block", []), ("qwen3moe-fp8-block", rounded)][0 if ALL else 2:]:
         folder = with_tokenizer(GOLDEN / name, temp_dir.make())
         with Parts(folder, worker=["--backend", "metal", *SMALL, *options], coordinator=["--no-prefix-cache"]) as c:
             numerics = c.clients[0].call("Stats")[1].group[0].numerics
@@ -233,14 +234,16 @@ def one_rank_alone():
 
 
 @tap.case
-def a_second_worker_compiles_no_kernels():
-    path, cache, logs = need("stories260K"), temp_dir.make(), []
+def a_second_worker_compiles_no_kernels_and_copies_no_weights():
+    path, cache, logs, keys = need("stories260K"), temp_dir.make(), [], []
     for _ in range(2):
-        parts = Parts(path, worker=METAL)
+        parts = Parts(path, worker=[*METAL, "--pack-cache", f"{cache}/packed"])
         parts.cache = cache
         with parts as c:
-            assert c.clients[0].answers(requests()[:1], False)[0].finish
+            keys += [a.key() for a in c.clients[0].answers(requests()[:1], False)]
             logs.append(c.log())
+    assert keys[0] == keys[1], keys
+    assert "mapped" not in logs[0] and "packed weights are mapped, not copied: 1 buffer" in logs[1], logs
     kept = re.findall(r"(\d+) compiled Metal kernels are kept, beside 0 that were: (\S+)", logs[0])
     assert len(kept) == 1 and int(kept[0][0]) >= 40 and kept[0][1].startswith(f"{cache}/ingot/metal/"), logs[0]
     assert "Metal kernels" not in logs[1] and "Metal emulated GPU" in logs[1], logs[1]

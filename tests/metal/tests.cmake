@@ -10,7 +10,7 @@ if(TARGET ingot_metal_double)
     ingot_test(test_${name} metal/test_${name}.c LIBS ingot_backends ingot_common LABEL metal emulator)
     ingot_emulated(test_${name})
   endforeach()
-  ingot_test(test_metal_pool metal/test_metal_pool.c gpu/rank_rig.c LIBS ingot_runtime ingot_backends ingot_common m
+  ingot_test(test_metal_pool metal/test_metal_pool.c metal/test_metal_mapped.c metal/metal_rank.c gpu/rank_rig.c LIBS ingot_runtime ingot_backends ingot_common m
     LABEL metal emulator)
   ingot_emulated(test_metal_pool)
   ingot_test(test_ops_metal metal/test_ops_metal.c ops/op_unheld.c LIBS ingot_op_cases ingot_backends ingot_common LABEL metal emulator)
@@ -19,8 +19,9 @@ if(TARGET ingot_metal_double)
     LABEL metal emulator)
   ingot_emulated(test_moe_metal)
   include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
-  # check.sh end to end, then with programs that fail
+  # check.sh end to end but for its golden logits, all of which metal_families has behind --all; then with programs that fail
   ingot_script_test(metal_check COMMAND tests/metal/check.sh --double --bin ${CMAKE_BINARY_DIR}/bin
+    --steps probe,device,second-start,simple,ops,same-bytes,matrices,matrices-same,bench,matrices-bench,stories,serve
     --json ${CMAKE_BINARY_DIR}/metal-check.json LABEL metal)
   ingot_script_test(metal_check_script COMMAND ${INGOT_PYTHON} tests/metal/test_check.py LABEL metal)
   ingot_script_test(metal_predict COMMAND ${INGOT_PYTHON} tests/metal/test_predict.py LABEL metal)

@@ -31,8 +31,9 @@ struct pack_header {
 
 struct pack_cache {
     char dir[PATH_SIZE], path[PATH_SIZE], temporary[PATH_SIZE];
-    struct mapped_file map; /* reading */
-    const struct pack_entry *entry;
+    struct mapped_file map; /* reading; empty: the backend has it */
+    const unsigned char *data;
+    const struct pack_entry *entry; /* NULL: none was read */
     size_t n;
     int fd; /* writing; -1: no */
     struct pack_header head;
@@ -171,7 +172,8 @@ static bool read_file(struct pack_cache *c, const struct pack_key *key)
 {
     if (mapped_file_open(&c->map, c->path) != ST_OK)
         return false;
-    if (pack_file_parse(c->map.data, c->map.size, key, &c->entry, &c->n) == ST_OK)
+    c->data = c->map.data;
+    if (pack_file_parse(c->data, c->map.size, key, &c->entry, &c->n) == ST_OK)
         return true;
     log_line(LOG_WARN, "packed weights %s: %s; packing again", c->path, status_text());
     mapped_file_close(&c->map);
@@ -226,7 +228,7 @@ bool pack_cache_find(const struct pack_cache *c, int32_t weight, int32_t layer, 
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->entry[i].weight == weight && c->entry[i].layer == layer) {
-            *data = c->map.data + c->entry[i].offset;
+            *data = c->data + c->entry[i].offset;
             *n_bytes = (size_t)c->entry[i].n_bytes;
             return true;
         }
@@ -275,7 +277,7 @@ void pack_cache_add(struct pack_cache *c, int32_t weight, int32_t layer, const v
 
 bool pack_cache_is_hit(const struct pack_cache *c)
 {
-    return c->map.size > 0;
+    return c->entry != NULL;
 }
 
 static bool finish_file(struct pack_cache *c)
@@ -381,6 +383,22 @@ static enum status open_for(struct pack_cache **out, struct loader *ld, const ch
     return pack_cache_open(out, dir ? dir : beside, &key, origin, (mc->n_layers + 1) * W_N);
 }
 
+/* Gives the file that was read to a backend that uses its memory. */
+static enum status map_entries(struct pack_cache *c, struct backend *be)
+{
+    struct packed_range *range = calloc(c->n + 1, sizeof *range);
+    size_t n = 0;
+    if (!range)
+        FAIL(ST_NOMEM, "no memory for %zu entries", c->n);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->entry[i].n_bytes > 0)
+            range[n++] =
+                (struct packed_range){(size_t)c->entry[i].offset, (size_t)c->entry[i].n_bytes};
+    enum status st = backend_ops_of(be)->map_packed(be, &c->map, range, n);
+    free(range);
+    return st;
+}
+
 struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const char *dir,
                                      struct backend *be, int rank, int world)
 {
@@ -389,6 +407,8 @@ struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const
         log_line(LOG_INFO, "the backend %s keeps no packed weights", backend_ops_of(be)->name);
     else if (open_for(&c, ld, model, dir, be, rank, world) != ST_OK)
         log_line(LOG_WARN, "packed weights are not kept: %s", status_text());
+    else if (pack_cache_is_hit(c) && backend_ops_of(be)->map_packed && map_entries(c, be) != ST_OK)
+        log_line(LOG_WARN, "packed weights are copied, not mapped: %s", status_text());
     loader_set_cache(ld, c);
     return c;
 }

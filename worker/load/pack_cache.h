@@ -8,7 +8,8 @@
  * written under a temporary name, locked, and renamed when it is complete; a file that is not exactly
  * as it was written is not used.  A new file replaces the files of the same origin that can never be
  * used again: those of other contents of the model, those of the same rank and world in another
- * packing, and temporary files without a writer.  Main thread. */
+ * packing, and temporary files without a writer.  A backend that can map packed weights is given a file
+ * that is there, and has its mapping until it is closed.  Main thread. */
 #ifndef WORKER_LOAD_PACK_CACHE_H
 #define WORKER_LOAD_PACK_CACHE_H
 
