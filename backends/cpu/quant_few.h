@@ -12,17 +12,21 @@ enum {
     AHEAD_OF_FEW = 4 << 10, /* at least their bytes in a panel, of fewer than 8 bits */
 };
 
-/* Most rows of a strip that are multiplied so: where it is faster than unpacking groups first, in
- * time per product from memory on Zen 4 (docs/measured.md, Machine D).  Up to 4 rows it always is.  More
- * rows take the codes apart twice, which costs less than storing them unpacked; but 8 bits are not
- * unpacked with VNNI, and without VNNI mapped codes take several instructions for a product,
- * fewer by way of words. */
+/* Most rows of a strip that are multiplied so: where it took less time than unpacking groups first, with
+ * weights from memory on Zen 4 (docs/measured.md, Machine D).  More than FEW_ROWS rows take the codes
+ * apart twice, which with 16 registers, with 8 bits and with tables is often no cheaper than storing
+ * them unpacked: 8 bits are not unpacked with VNNI; without VNNI products of signed weights take
+ * fewer instructions as words. */
 static int few_most(const struct quant_pack *p)
 {
-    const bool mapped = p->lay->bits == 8 || p->values;
-    if (!HAS_NARROW)
-        return p->lay->bits == 8 ? 4 : 8;
-    return !mapped ? 8 : VL == 8 && p->lay->bits == 8 ? 7 : 4;
+    const int bits = p->lay->bits;
+    if (!HAS_NARROW && VL == 16) /* AVX-512 with VNNI */
+        return bits == 8 ? 4 : 8;
+    if (!HAS_NARROW) /* AVX-VNNI */
+        return bits == 8 ? 0 : bits == 6 ? 8 : 4;
+    if (VL == 8) /* AVX2 */
+        return p->values ? 4 : bits == 8 ? 7 : 8;
+    return p->values ? 3 : bits == 8 || bits == 5 ? 4 : 8; /* AVX-512 without VNNI */
 }
 
 /* Types with a minimum have codes from 0 on, so that codes have no offset to cancel. */
