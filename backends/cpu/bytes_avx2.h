@@ -6,6 +6,7 @@
 #include "backends/cpu/simd_avx2.h"
 #include "backends/cpu/x_words.h"
 
+#define DIRECT_FEW
 enum { Q_ROWS = 4 };
 typedef __m256i vb;
 typedef __m256i vi;

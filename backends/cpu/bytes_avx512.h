@@ -6,6 +6,7 @@
 #include "backends/cpu/simd_avx512.h"
 #include "backends/cpu/x_words.h"
 
+#define DIRECT_FEW
 #define Q_ROWS_8
 enum { Q_ROWS = 8 };
 typedef __m512i vb;

@@ -16,6 +16,8 @@
  *   i_dot_quad               i_dot with one of 4 quads of x, or, with DOT_MATRIX,
  *   b_zip_quads              two quads of 4 columns to 8 bytes of each
  *
+ * and, with DIRECT_FEW, a few rows take the codes as one row does (quant_few.h).
+ *
  * One row (decode) takes the codes from the panel straight into the products.  More rows share the
  * work: UNPACK_GROUPS groups are unpacked to bytes and f32 scales, then every tile is multiplied
  * with them. */
@@ -141,156 +143,7 @@ ALWAYS_INLINE void dot_words(int rows, struct sums *dot, vb a, vb b, const struc
 }
 #endif
 
-/* ---- one row ---- */
-
-/* How the weights of a panel are multiplied: as their codes where those are consecutive
- * (q + offset = code), which saves mapping them; otherwise mapped. */
-struct form {
-    bool as_codes;
-    int offset;
-    vb map;
-};
-
-ALWAYS_INLINE struct form form_of(struct quant_layout l, const struct quant_pack *p, bool as_codes)
-{
-    if (as_codes)
-        return (struct form){.as_codes = true, .offset = -p->low};
-    return (struct form){.offset = W_OFFSET, .map = code_map(l, p, W_OFFSET)};
-}
-
-/* Half h of a group, which begins at `group`, and of a row of x. */
-struct half {
-    const uint8_t *group;
-    const char *x;
-    const char *spread; /* of the group */
-    struct read_ahead read;
-    int h;
-};
-
-ALWAYS_INLINE struct bytes direct_quad(struct quant_layout l, struct form m, const struct half *f,
-                                       int j, int q)
-{
-    if (q == 0)
-        read_ahead_quad(f->read, f->spread, j, quad_bytes_of(&l));
-    return m.as_codes ? load_codes(l, f->group, j, q)
-                      : load_weights(l, m.map, f->group, j, q, W_OFFSET);
-}
-
-/* The sums of q a of a half, pair q of the columns. */
-#ifdef DOT_WIDE
-/* Two chains for each vector, so that a product waits less for the one before it.  4-bit codes in the
- * high halves of bytes stay there, which makes the sum 16 times as large. */
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
-{
-    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
-    const int n = QUADS / l.halves;
-    const bool high = m.as_codes && l.bits == 4;
-    struct sums dot = {start_sum(info, l.halves, f->h, m.offset),
-                       start_sum(info, l.halves, f->h, high ? 16 * m.offset : m.offset)};
-    struct sums odd = {i_splat(0), i_splat(0)};
-    UNROLL
-    for (int j = f->h * n; j < (f->h + 1) * n; j++) {
-        struct bytes w = direct_quad(l, m, f, j, q);
-        vi a = load_quad(f->x + 4 * j);
-        if (high)
-            w.b = b_field(b_load(f->group + j * 64 + 4 * VL * q), 0, 0xf0);
-        struct sums *chain = j % 2 ? &odd : &dot;
-        chain->a = i_dot(chain->a, w.a, a);
-        chain->b = i_dot(chain->b, w.b, a);
-    }
-    dot.a = i_add(dot.a, odd.a);
-    dot.b = i_add(dot.b, odd.b);
-    if (high)
-        dot.b = i_sixteenth(dot.b);
-    return dot;
-}
-#else
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
-{
-    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
-    vi start = start_sum(info, l.halves, f->h, m.offset);
-    struct sums dot = {start, start}, narrow = dot;
-    const int n = QUADS / l.halves, quads = narrow_quads(l.bits);
-    UNROLL
-    for (int j = 0; j < n; j++) {
-        struct bytes w = direct_quad(l, m, f, f->h * n + j, q);
-        vi a = load_quad(f->x + 4 * (f->h * n + j));
-        if (m.as_codes) {
-            dot.a = narrow_dot(dot.a, &narrow.a, w.a, a, j, n, quads);
-            dot.b = narrow_dot(dot.b, &narrow.b, w.b, a, j, n, quads);
-        } else {
-            dot.a = i_dot(dot.a, w.a, a);
-            dot.b = i_dot(dot.b, w.b, a);
-        }
-    }
-    return dot;
-}
-#endif
-
-/* acc after groups [g, g + n) of a single row, which are behind one head. */
-ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel *t, struct form m,
-                                 int32_t g, int32_t n, const char *x, struct pair acc[PAIRS])
-{
-    const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
-    const char *sub = head + quant_sub_at(&l, t->shape.skip, g, 0);
-    struct half f = {.group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g),
-                     .x = x,
-                     .spread = group_spread(&l, t->panel, g),
-                     .read = t->read};
-    struct scales shared[PAIRS];
-    for (int q = 0; q < PAIRS; q++)
-        shared[q] = load_head(l, head, q);
-    for (int32_t i = 0; i < n; i++) {
-        const struct quant_x *info = (const struct quant_x *)(const void *)(f.x + GROUP);
-        UNROLL
-        for (f.h = 0; f.h < l.halves; f.h++) {
-            UNROLL
-            for (int q = 0; q < PAIRS; q++) {
-                struct scales s = sub_scales(l, shared[q], sub + PANEL * f.h, q);
-                struct sums dot = half_dot(l, m, &f, q);
-                acc[q] = add_sum(acc[q], dot, &s, l.has_min, l.halves, f.h, info);
-            }
-        }
-        f.group += quant_group_bytes(&l);
-        f.x += X_GROUP_BYTES;
-        f.spread += QUADS * quad_bytes_of(&l);
-        sub += PANEL * l.halves;
-    }
-}
-
-ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes)
-{
-    struct pair tree[TREE_LEVELS][PAIRS], acc[PAIRS];
-    const char *x = t->x;
-    float out[PANEL];
-    struct form m = form_of(l, t->pack, as_codes);
-    for (int s = 0; s < t->shape.n_slices; s++) {
-        int32_t g, end, n;
-        for (int q = 0; q < PAIRS; q++)
-            acc[q].a = acc[q].b = v_splat(0.0f);
-        for (slice_groups(&t->shape, s, &g, &end); g < end; g += n, x += n * X_GROUP_BYTES) {
-            n = l.super - (g + t->shape.skip / GROUP) % l.super;
-            n = n < end - g ? n : end - g;
-            direct_groups(l, t, m, g, n, x, acc);
-        }
-        int level = 0;
-        for (; s >> level & 1; level++)
-            for (int q = 0; q < PAIRS; q++) {
-                acc[q].a = v_add(tree[level][q].a, acc[q].a);
-                acc[q].b = v_add(tree[level][q].b, acc[q].b);
-            }
-        for (int q = 0; q < PAIRS; q++)
-            tree[level][q] = acc[q];
-    }
-    for (int q = 0; q < PAIRS; q++) {
-        v_store(out + VL * q, acc[q].a);
-        v_store(out + PANEL / 2 + VL * q, acc[q].b);
-    }
-    for (int c = 0; c < t->cols; c++)
-        t->out[c] = t->bias ? out[c] + t->bias[c] : out[c];
-}
+#include "backends/cpu/quant_direct.h"
 
 /* ---- several rows ---- */
 
@@ -308,6 +161,29 @@ struct tile_x {
     bool first;       /* of a slice: sums begin at 0 */
 };
 
+/* sum [rows] = acc [rows][PANEL], or 0 for the first groups of a slice. */
+ALWAYS_INLINE void load_sums(int rows, bool first, float (*acc)[PANEL], struct pair (*sum)[PAIRS])
+{
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < PAIRS; q++)
+            sum[r][q] =
+                first ? (struct pair){v_splat(0.0f), v_splat(0.0f)}
+                      : (struct pair){v_load(acc[r] + VL * q), v_load(acc[r] + VL * q + PANEL / 2)};
+}
+
+ALWAYS_INLINE void store_sums(int rows, struct pair (*sum)[PAIRS], float (*acc)[PANEL])
+{
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < PAIRS; q++) {
+            v_store(acc[r] + VL * q, sum[r][q].a);
+            v_store(acc[r] + VL * q + PANEL / 2, sum[r][q].b);
+        }
+}
+
+#include "backends/cpu/quant_few.h"
+
 #ifdef DOT_UNITS
 #include "backends/cpu/quant_neon.h"
 #else
@@ -323,12 +199,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
     struct pair sum[Q_ROWS][PAIRS];
     struct x_words words;
     int step = tx->in_tile * X_GROUP_BYTES;
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        for (int q = 0; q < PAIRS; q++)
-            sum[r][q] = tx->first ? (struct pair){v_splat(0.0f), v_splat(0.0f)}
-                                  : (struct pair){v_load(acc[r] + VL * q),
-                                                  v_load(acc[r] + VL * q + PANEL / 2)};
+    load_sums(rows, tx->first, acc, sum);
     for (int i = 0; i < n; i++, w++, x += step, infos += step, next += step) {
         UNROLL
         for (int at = 0; at < rows * X_GROUP_BYTES; at += 64)
@@ -387,12 +258,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
         }
         spread += spread ? QUADS * tx->quad_bytes : 0;
     }
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        for (int q = 0; q < PAIRS; q++) {
-            v_store(acc[r] + VL * q, sum[r][q].a);
-            v_store(acc[r] + VL * q + PANEL / 2, sum[r][q].b);
-        }
+    store_sums(rows, sum, acc);
 }
 #endif
 
@@ -461,12 +327,17 @@ static const struct {
 ALL_ROWS(GROUPS_FNS)
 static groups_fn *const groups_fns[Q_ROWS + 1][2][2][HAS_NARROW ? 4 : 1] = {ALL_ROWS(GROUPS_ROW)};
 
-/* All tiles with the n groups of w, the first ones of a slice or not, which begin x_at bytes into a
- * row of x and are read ahead from `spread` on. */
-static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct unpacked *w, int n,
-                      bool first, size_t x_at, const char *spread, float (*acc)[PANEL])
+/* All tiles with groups [g, g + n) of the panel, the first ones of a slice or not, which begin x_at
+ * bytes into a row of x; w: these groups, NULL: they are not unpacked. */
+static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct unpacked *w,
+                      int32_t g, int32_t n, bool first, size_t x_at, float (*acc)[PANEL])
 {
     const struct quant_layout *l = t->pack->lay;
+    const char *spread = group_spread(l, t->panel, g);
+    const int most = w ? Q_ROWS : FEW_ROWS;
+    const struct read_ahead read = w              ? read_ahead_of_next(t->read, AHEAD_OF_GROUPS)
+                                   : l->bits == 8 ? t->read
+                                                  : read_ahead_of_next(t->read, AHEAD_OF_FEW);
     int narrow = 0;
     assert(!l->has_min || l->bits == 8 || t->pack->low == 0);
     const bool codes = HAS_CODES && l->bits < 8 && !t->pack->values;
@@ -477,18 +348,23 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
         int in_tile = cut_units(t->rows, TILE_UNIT, t->n_tiles, i + 1) - r0;
         const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
         const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
-        for (int r = 0, rows; r < in_tile; r += rows) {
-            rows = in_tile - r < Q_ROWS ? in_tile - r : Q_ROWS;
+        const int parts = (in_tile + most - 1) / most;
+        for (int p = 0; p < parts; p++) {
+            int r = cut_units(in_tile, TILE_UNIT, parts, p);
+            int rows = cut_units(in_tile, TILE_UNIT, parts, p + 1) - r;
             struct tile_x tx = {x + r * GROUP,
                                 info + r,
                                 in_tile,
                                 i + r == 0 ? spread : NULL,
                                 quad_bytes_of(l),
                                 codes ? -t->pack->low : W_OFFSET,
-                                read_ahead_of_next(t->read, AHEAD_OF_GROUPS),
+                                read,
                                 x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile),
                                 first};
-            groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
+            if (w)
+                groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
+            else
+                add_few(rows, t, g, n, &tx, acc + r0 + r);
         }
     }
 }
@@ -533,7 +409,7 @@ static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
 static void fast_quant_panel(const struct quant_panel *t, void *scratch)
 {
     struct quant_scratch *own = scratch;
-    const struct quant_layout *l = t->pack->lay;
+    const bool few = t->rows <= few_most(t->pack);
     size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
     float(*sums)[PANEL] = own->tree[0];
     if (t->rows == 1) {
@@ -546,9 +422,11 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
         if (from == end)
             memset(slice_sums(own, s), 0, (size_t)t->rows * sizeof own->acc[0]);
         for (g = from; g < end; g += n) {
-            n = end - g < UNPACK_GROUPS ? end - g : UNPACK_GROUPS;
-            kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            add_tiles(t, x_bytes, own->group, n, g == from, x_at, group_spread(l, t->panel, g),
+            n = few ? FEW_GROUPS : UNPACK_GROUPS;
+            n = end - g < n ? end - g : n;
+            if (!few)
+                kind_fns[t->pack->kind].unpack(t, g, n, own->group);
+            add_tiles(t, x_bytes, few ? NULL : own->group, g, n, g == from, x_at,
                       slice_sums(own, s));
             x_at += (size_t)n * X_GROUP_BYTES;
         }

@@ -302,6 +302,7 @@ int main(int argc, char **argv)
     const enum dtype types[] = {DT_Q8_0, DT_Q4_0, DT_Q4_K,   DT_Q6_K,  DT_Q5_K,
                                 DT_Q2_K, DT_Q3_K, DT_IQ4_XS, DT_MXFP4, DT_INT4_SORTED,
                                 DT_BF16, DT_F16,  DT_F32};
+    const int32_t several[] = {2, 3, 4, 6, 8, 16, 32, 64}; /* rows */
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bench_linear(&b, 1, 8192, 2048, types[i]);
         if (b.patterns)
@@ -314,8 +315,9 @@ int main(int argc, char **argv)
             bench_linear(&b, 256, CACHED_N / 2, 8192, types[i]);
         }
         bench_linear(&b, 1, 2048, 8192, types[i]);
-        for (int32_t m = 2; m <= 64 && (i < 3 || types[i] == DT_BF16); m *= 2)
-            bench_linear(&b, m, 8192, 2048, types[i]);
+        for (size_t j = 0; j < ARRAY_LEN(several) && (quant_form(types[i]) || types[i] == DT_BF16);
+             j++)
+            bench_linear(&b, several[j], 8192, 2048, types[i]);
         bench_linear(&b, 512, 8192, 2048, types[i]);
         bench_linear(&b, 512, 2048, 8192, types[i]);
     }

@@ -238,7 +238,7 @@ static void same_on(struct backend *be, const char *isa, const struct product *p
 #ifdef QUANT_CUDA /* one for each kernel and its edges */
     const int32_t counts[] = {1, 3, 9, 32, rows};
 #else
-    const int32_t counts[] = {1, 2, 3, 5, 9, 17, 19, 21, 23, 25, 27, 29, 31, 32, rows};
+    const int32_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 19, 21, 23, 25, 27, 29, 31, 32, rows};
 #endif
     float *got = malloc((size_t)rows * (size_t)m->n * sizeof *got);
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
