@@ -110,20 +110,16 @@ static void many_rows(const struct attn_split *a, struct attn_scratch *s)
 /* Scores of a panel of keys for all KV heads. */
 static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s)
 {
-    bool direct = a->rows <= DIRECT_ROWS;
-    struct ahead h = {0};
-    if (direct)
-        h = ahead_of(a, false, k, a->n_kv * score_steps(a->k.dtype, a->d));
+    if (a->rows <= DIRECT_ROWS) {
+        struct ahead h = ahead_of(a, false, k, score_steps(a));
+        direct_fns[a->rows][a->k.dtype].scores(a, s->rows + k, s->q, s->p + k, &h);
+        return;
+    }
     for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
-        const float *q = s->q + g * a->rows * a->d;
-        float *p = s->p + g * a->rows * P_STRIDE + k;
-        if (direct) {
-            direct_fns[a->rows][keys.dtype].scores(&keys, s->rows + k, q, a->d, a->scale, p, &h);
-        } else {
-            pack_panel(&keys, a->d, s->rows, k, a->lo, a->hi, s->keys);
-            sum_fns[a->rows].score(q, s->keys, a->d, a->scale, p);
-        }
+        pack_panel(&keys, a->d, s->rows, k, a->lo, a->hi, s->keys);
+        sum_fns[a->rows].score(s->q + g * a->rows * a->d, s->keys, a->d, a->scale,
+                               s->p + g * a->rows * P_STRIDE + k);
     }
 }
 

@@ -87,6 +87,16 @@ ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
     return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
 }
 
+/* The scales of a panel of keys: out [n_kv][PANEL]. */
+static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out)
+{
+    for (int j = 0; j < PANEL; j++) {
+        const float *scale = o->scale + rows[j] * o->scale_stride;
+        for (int g = 0; g < n_kv; g++)
+            out[g * PANEL + j] = scale[g];
+    }
+}
+
 /* n <= VL elements, zeros behind them. */
 ALWAYS_INLINE vf load_kv(enum dtype t, const char *p, int n, vf scale)
 {
