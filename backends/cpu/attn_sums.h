@@ -241,14 +241,14 @@ ALWAYS_INLINE int score_vectors(int rows)
 
 /* acc [nv][rows] += q x over n dimensions: x[v][e] has dimension e of the keys of vector v, before
  * their scales; q [n][rows]. */
-ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4], const float *scales,
+ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4], const vf *scales,
                               const float *q, vf *acc)
 {
     UNROLL
     for (int e = 0; e < n; e++, q += rows) {
         UNROLL
         for (int v = 0; v < nv; v++)
-            x[v][e] = is_scaled(t) ? v_mul(x[v][e], v_load(scales + v * VL)) : x[v][e];
+            x[v][e] = is_scaled(t) ? v_mul(x[v][e], scales[v]) : x[v][e];
         UNROLL
         for (int r = 0; r < rows; r++) {
             UNROLL
@@ -258,9 +258,11 @@ ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4],
     }
 }
 
-/* The last n dimensions of VL keys at p + offset, fewer than SCORE_BYTES have. */
-ALWAYS_INLINE void score_rest(int rows, enum dtype t, const char *p, const size_t *offset, int n,
-                              const float *scales, const float *q, vf *acc)
+/* sums [rows, VL] (P_STRIDE apart) += q x over the last n dimensions of VL keys at p + offset, fewer than
+ * SCORE_BYTES have; then they become scores.  Inlined, it would take the registers of score_cache. */
+static __attribute__((noinline)) void score_rest(int rows, enum dtype t, const char *p,
+                                                 const size_t *offset, int n, const float *scales,
+                                                 const float *q, float scale, float *sums)
 {
     const char *row[VL];
     for (int j = 0; j < VL; j++)
@@ -270,10 +272,13 @@ ALWAYS_INLINE void score_rest(int rows, enum dtype t, const char *p, const size_
         int m = n - i < VL ? n - i : VL;
         transpose_rest(t, row, (size_t)i * elem_size(t), m, square);
         for (int e = 0; e < m; e++, q += rows) {
-            vf x[1][4] = {{square[e]}};
-            score_dims(rows, t, 1, 1, x, scales, q, acc);
+            vf x = is_scaled(t) ? v_mul(square[e], v_load(scales)) : square[e];
+            for (int r = 0; r < rows; r++)
+                v_store(sums + r * P_STRIDE, v_fma_at(&q[r], x, v_load(sums + r * P_STRIDE)));
         }
     }
+    for (int r = 0; r < rows; r++)
+        v_store(sums + r * P_STRIDE, v_mul(v_load(sums + r * P_STRIDE), v_splat(scale)));
 }
 
 /* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys, q [n_kv][d][rows].  SCORE_BYTES of
@@ -283,7 +288,6 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
                                const float *q, float *c, struct ahead *ahead)
 {
     const int n = word_elems(t), step = 4 * n, nv = score_vectors(rows), d = a->d;
-    const float scale = a->scale;
     struct ahead h = *ahead;
     size_t offset[PANEL];
     float scales[ATTN_ROWS * PANEL];
@@ -292,17 +296,21 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
     if (is_scaled(t))
         head_scales(&a->k, a->n_kv, at, scales);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
-        vf acc[2 * DIRECT_ROWS];
+        vf acc[2 * DIRECT_ROWS], key_scale[2];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
         const char *p = (const char *)a->k.base + (size_t)(head * d) * elem_size(t);
         const float *x = q + head * rows * d;
         float *to = c + head * rows * P_STRIDE + key;
+        UNROLL
+        for (int v = 0; is_scaled(t) && v < nv; v++)
+            key_scale[v] = v_load(scales + (g + v) * VL);
         UNROLL
         for (int j = 0; j < nv * rows; j++)
             acc[j] = v_splat(0.0f);
         NO_UNROLL
         for (; i + step <= d; i += step, p += SCORE_BYTES) {
             vf words[2][4];
+            __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
             ahead_turn(&h);
             UNROLL
             for (int v = 0; v < nv; v++) {
@@ -317,16 +325,16 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
                 UNROLL
                 for (int v = 0; v < nv; v++)
                     widen_words(t, words[v][j], dims[v]);
-                score_dims(rows, t, nv, n, dims, scales + g * VL, x, acc);
+                score_dims(rows, t, nv, n, dims, key_scale, x, acc);
             }
         }
-        UNROLL
-        for (int v = 0; i < d && v < nv; v++)
-            score_rest(rows, t, p, offset + key + v * VL, d - i, scales + (g + v) * VL, x,
-                       acc + v * rows);
+        const float factor = i < d ? 1.0f : a->scale;
         UNROLL
         for (int j = 0; j < nv * rows; j++)
-            v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(acc[j], v_splat(scale)));
+            v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(acc[j], v_splat(factor)));
+        for (int v = 0; i < d && v < nv; v++)
+            score_rest(rows, t, p, offset + key + v * VL, d - i, scales + (g + v) * VL, x, a->scale,
+                       to + v * VL);
     }
     *ahead = h;
 }
