@@ -111,7 +111,7 @@ static void many_rows(const struct attn_split *a, struct attn_scratch *s)
 static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s)
 {
     if (a->rows <= DIRECT_ROWS) {
-        struct ahead h = ahead_of(a, false, k, score_steps(a));
+        struct ahead h = ahead_of(a, false, k, PANEL, score_steps(a));
         direct_fns[a->rows][a->k.dtype].scores(a, s->rows + k, s->q, s->p + k, &h);
         return;
     }
@@ -136,7 +136,7 @@ static void sum_heads(const struct attn_split *a, const struct tile_ranges *rang
     struct value_source v = {
         .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
     if (v.in_place)
-        v.ahead = ahead_of(a, true, k, a->n_kv * (end - k) * value_steps(rows, d));
+        v.ahead = ahead_of(a, true, k, end - k, a->n_kv * (end - k) * value_steps(rows, d));
     for (int g = 0; g < a->n_kv; g++) {
         struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
         v.cache = attn_head(a->v, g, a->d_value);
@@ -162,8 +162,8 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
         weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
     }
     memset(s->o, 0, (size_t)(a->n_kv * rows * d) * sizeof(float));
-    for (int k = a->lo; k < a->hi; k = (k / PANEL + 1) * PANEL)
-        sum_heads(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int k = a->lo; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
+        sum_heads(a, &ranges, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s);
     for (int r = 0; r < a->n_kv * rows; r++) {
         if (values_in_place(a))
             sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));

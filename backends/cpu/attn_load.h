@@ -7,6 +7,8 @@
 enum {
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
+    VALUE_KEYS = SPLIT / 2, /* whose values decoding adds for one head, then for the next */
+    LANE_BYTES = 16,        /* of a vector, see v_load_lanes */
     DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8, /* few rows read keys and values in the cache */
 };
 
@@ -33,6 +35,12 @@ struct attn_scratch {
         };
     };
 };
+
+/* Vectors of keys whose scores are computed at one time, where there are registers enough. */
+ALWAYS_INLINE int score_vectors(int rows)
+{
+    return (int)TILE_ROWS == 14 && rows <= 4 ? 2 : 1;
+}
 
 static inline int round_up_vl(int d)
 {

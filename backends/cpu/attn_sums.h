@@ -228,16 +228,7 @@ static const struct {
 #endif
 };
 
-enum {
-    SCORE_BYTES = 16, /* of each key at a time: a lane of a vector */
-    SCORE_STEPS = 2,  /* steps of `ahead` for them */
-};
-
-/* Vectors of keys that share the broadcasts of the query, where there are registers enough. */
-ALWAYS_INLINE int score_vectors(int rows)
-{
-    return (int)TILE_ROWS == 14 && rows <= 4 ? 2 : 1;
-}
+enum { SCORE_STEPS = 2 }; /* steps of `ahead` for LANE_BYTES of each key */
 
 /* acc [nv][rows] += q x over n dimensions: x[v][e] has dimension e of the keys of vector v, before
  * their scales; q [n][rows]. */
@@ -259,7 +250,7 @@ ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4],
 }
 
 /* sums [rows, VL] (P_STRIDE apart) += q x over the last n dimensions of VL keys at p + offset, fewer than
- * SCORE_BYTES have; then they become scores.  Inlined, it would take the registers of score_cache. */
+ * LANE_BYTES have; then they become scores.  Inlined, it would take the registers of score_cache. */
 static __attribute__((noinline)) void score_rest(int rows, enum dtype t, const char *p,
                                                  const size_t *offset, int n, const float *scales,
                                                  const float *q, float scale, float *sums)
@@ -281,7 +272,7 @@ static __attribute__((noinline)) void score_rest(int rows, enum dtype t, const c
         v_store(sums + r * P_STRIDE, v_mul(v_load(sums + r * P_STRIDE), v_splat(scale)));
 }
 
-/* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys, q [n_kv][d][rows].  SCORE_BYTES of
+/* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys, q [n_kv][d][rows].  LANE_BYTES of
  * nv vectors of keys at a time: few instructions, so that the processor overlaps the transposing of some
  * with the sums of others. */
 ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *a, const size_t *at,
@@ -302,13 +293,13 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         const float *x = q + head * rows * d;
         float *to = c + head * rows * P_STRIDE + key;
         UNROLL
-        for (int v = 0; is_scaled(t) && v < nv; v++)
-            key_scale[v] = v_load(scales + (g + v) * VL);
+        for (int v = 0; v < nv; v++)
+            key_scale[v] = is_scaled(t) ? v_load(scales + (g + v) * VL) : v_splat(1.0f);
         UNROLL
         for (int j = 0; j < nv * rows; j++)
             acc[j] = v_splat(0.0f);
         NO_UNROLL
-        for (; i + step <= d; i += step, p += SCORE_BYTES) {
+        for (; i + step <= d; i += step, p += LANE_BYTES) {
             vf words[2][4];
             __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
             ahead_turn(&h);
@@ -332,6 +323,8 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         UNROLL
         for (int j = 0; j < nv * rows; j++)
             v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(acc[j], v_splat(factor)));
+        for (int j = 0; i < d && j < SCORE_STEPS; j++)
+            ahead_step(&h);
         for (int v = 0; i < d && v < nv; v++)
             score_rest(rows, t, p, offset + key + v * VL, d - i, scales + (g + v) * VL, x, a->scale,
                        to + v * VL);
@@ -342,8 +335,8 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
 /* Steps of `ahead` that score_cache takes. */
 static inline int score_steps(const struct attn_split *a)
 {
-    int words = a->d * (int)dtype_size(a->k.dtype) / SCORE_BYTES;
-    return a->n_kv * (PANEL / VL) / score_vectors(a->rows) * words * SCORE_STEPS;
+    int lanes = (a->d * (int)dtype_size(a->k.dtype) + LANE_BYTES - 1) / LANE_BYTES;
+    return a->n_kv * (PANEL / VL) / score_vectors(a->rows) * lanes * SCORE_STEPS;
 }
 
 #define DIRECT_FN(R, T)                                                                            \
