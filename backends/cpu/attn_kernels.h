@@ -1,8 +1,8 @@
 /* attn_split in vectors.  Two ways, the same sums:
  * - Prefill, many rows: each KV head's keys and values of the split are packed once and shared by
  *   its tiles of rows, one tile after the other.
- * - Decoding, one tile of rows for each KV head: PANEL keys at a time for all heads, so that the
- *   cache is read in address order; a panel stays in the first-level cache until it is used.
+ * - Decoding, one tile of rows for each KV head: PANEL keys, then VALUE_KEYS values at a time for
+ *   all heads, so that the cache is read in address order.
  */
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H

@@ -98,10 +98,14 @@ ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
 /* The scales of a panel of keys: out [n_kv][PANEL]. */
 static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out)
 {
-    for (int j = 0; j < PANEL; j++) {
-        const float *scale = o->scale + rows[j] * o->scale_stride;
-        for (int g = 0; g < n_kv; g++)
-            out[g * PANEL + j] = scale[g];
+    const float *scale = o->scale;
+    size_t at[PANEL];
+    for (int j = 0; j < PANEL; j++)
+        at[j] = rows[j] * o->scale_stride;
+    for (int g = 0; g < n_kv; g++, scale++, out += PANEL) {
+        UNROLL
+        for (int j = 0; j < PANEL; j++)
+            out[j] = scale[at[j]];
     }
 }
 
