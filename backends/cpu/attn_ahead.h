@@ -117,7 +117,7 @@ static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int
     int d = values ? a->d_value : a->d, row = a->n_kv * d * (int)elem_size(o->dtype),
         len = a->hi - a->lo;
     int most = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
-    most = most < SPLIT / 2 ? most : SPLIT / 2;
+    most = most < VALUE_KEYS ? VALUE_KEYS : most < SPLIT / 2 ? most : SPLIT / 2;
     int from = k + (most < len ? most : len), to = from + n;
     const struct attn_split *of = values ? a->next : a;
     /* Where no keys follow, the steps ask for a line that is in the cache already. */

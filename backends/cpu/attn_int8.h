@@ -132,6 +132,7 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
     const int nv = score_vectors(rows), d = a->d;
     struct ahead h = *ahead;
     size_t offset[PANEL];
+    struct key_lines lines;
     float scales[ATTN_ROWS * PANEL];
     for (int j = 0; j < PANEL; j++)
         offset[j] = at[j] * a->k.row_elems;
@@ -150,15 +151,18 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
         for (; i < d; i += LANE_BYTES, p += LANE_BYTES, q += 8 * rows) {
             vf words[2][4];
             __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
+            if (i % 64 == 0)
+                take_lines(&lines, nv * VL, p, offset + key, a->k.row_elems, d - i);
             ahead_step(&h);
             UNROLL
             for (int v = 0; v < nv; v++) {
                 if (d - i >= LANE_BYTES)
-                    v_load_lanes(p, offset + key + v * VL, words[v]);
+                    v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
                 else
                     int8_rest(p, offset + key + v * VL, d - i, words[v]);
                 v_transpose_4(words[v]);
             }
+            lines.p += LANE_BYTES;
             int8_dims(rows, nv, words, q, acc);
         }
         UNROLL

@@ -280,10 +280,12 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
 {
     const int n = word_elems(t), step = 4 * n, nv = score_vectors(rows), d = a->d;
     struct ahead h = *ahead;
+    const size_t row_bytes = a->k.row_elems * elem_size(t);
     size_t offset[PANEL];
+    struct key_lines lines;
     float scales[ATTN_ROWS * PANEL];
     for (int j = 0; j < PANEL; j++)
-        offset[j] = at[j] * a->k.row_elems * elem_size(t);
+        offset[j] = at[j] * row_bytes;
     if (is_scaled(t))
         head_scales(&a->k, a->n_kv, at, scales);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
@@ -301,13 +303,18 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         NO_UNROLL
         for (; i + step <= d; i += step, p += LANE_BYTES) {
             vf words[2][4];
+            int at_byte = i * (int)elem_size(t);
             __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
+            if (at_byte % 64 == 0)
+                take_lines(&lines, nv * VL, p, offset + key, row_bytes,
+                           d * (int)elem_size(t) - at_byte);
             ahead_turn(&h);
             UNROLL
             for (int v = 0; v < nv; v++) {
-                v_load_lanes(p, offset + key + v * VL, words[v]);
+                v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
                 v_transpose_4(words[v]);
             }
+            lines.p += LANE_BYTES;
             UNROLL
             for (int j = 0; j < 4; j++, x += n * rows) {
                 vf dims[2][4];
