@@ -13,29 +13,39 @@
 
 enum { LINE = 64 }; /* bytes that a prefetch brings */
 
+/* Keys [key, stop) of an operand, `bytes` of each row. */
+struct ahead_keys {
+    const char *base;
+    size_t row_bytes, bytes;
+    const int32_t *blocks;
+    int32_t block_len, key, stop;
+};
+
 struct ahead {
     const char *at, *end; /* of the current page */
     int lines;            /* of a step */
     int stride; /* bytes between them; below 64 some lines come twice, which costs little */
     const char *rest, *bytes_end; /* contiguous bytes behind that page */
-    /* The keys that follow: [key, stop), `bytes` of each row. */
-    const char *base;
-    size_t row_bytes, bytes, page_ahead;
-    const int32_t *blocks;
-    int32_t block_len, key, stop;
+    size_t page_ahead;
+    struct ahead_keys keys, then; /* the keys that follow, one after the other */
 };
 
 /* The next contiguous bytes: rows of one KV block, or one row's bytes for the item's KV heads. */
 static bool next_bytes(struct ahead *h)
 {
-    int32_t n = h->stop - h->key;
+    struct ahead_keys *k = &h->keys;
+    if (k->key >= k->stop) {
+        *k = h->then;
+        h->then.key = h->then.stop;
+    }
+    int32_t n = k->stop - k->key;
     if (n <= 0)
         return false;
-    int32_t in_block = h->block_len - h->key % h->block_len;
-    n = h->bytes < h->row_bytes ? 1 : n < in_block ? n : in_block;
-    h->rest = h->base + h->row_bytes * kv_row(h->blocks, h->block_len, h->key);
-    h->bytes_end = h->rest + (size_t)n * h->bytes;
-    h->key += n;
+    int32_t in_block = k->block_len - k->key % k->block_len;
+    n = k->bytes < k->row_bytes ? 1 : n < in_block ? n : in_block;
+    h->rest = k->base + k->row_bytes * kv_row(k->blocks, k->block_len, k->key);
+    h->bytes_end = h->rest + (size_t)n * k->bytes;
+    k->key += n;
     return true;
 }
 
@@ -76,50 +86,58 @@ ALWAYS_INLINE void ahead_step(struct ahead *h)
     ahead_fetch(h);
 }
 
-/* Keys [from, to) of a split, an operand's rows of all KV heads (d elements of each), over n_steps. */
-static struct ahead ahead_keys(const struct attn_split *a, const struct kv_operand *o, int d,
-                               int from, int to, int n_steps)
+/* Keys [from, to) of a split, an operand's rows of all KV heads (d elements of each). */
+static struct ahead_keys ahead_keys(const struct attn_split *a, const struct kv_operand *o, int d,
+                                    int from, int to)
 {
-    size_t size = elem_size(o->dtype);
-    struct ahead h = {.base = o->base,
-                      .row_bytes = o->row_elems * size,
-                      .bytes = (size_t)(a->n_kv * d) * size,
-                      .page_ahead = (size_t)a->page_ahead,
-                      .blocks = a->blocks,
-                      .block_len = a->block_len,
-                      .key = a->first_key + from,
-                      .stop = a->first_key + (to < a->hi ? to : a->hi)};
-    int bytes = from < to ? (to - from) * (int)h.bytes : 0;
-    if (h.bytes == h.row_bytes)
-        bytes = bytes / 8 * (a->page_ahead * 8 / READ_AHEAD_PAGE);
-    h.lines = (bytes + LINE * n_steps - 1) / (LINE * n_steps);
-    int n = n_steps * (h.lines ? h.lines : 1);
-    h.stride = (bytes + n - 1) / n; /* at most LINE */
-    return h;                       /* the first step turns to the first page */
+    size_t size = dtype_size(o->dtype);
+    return (struct ahead_keys){.base = o->base,
+                               .row_bytes = o->row_elems * size,
+                               .bytes = (size_t)(a->n_kv * d) * size,
+                               .blocks = a->blocks,
+                               .block_len = a->block_len,
+                               .key = a->first_key + from,
+                               .stop = a->first_key + (to < a->hi ? to : a->hi)};
 }
 
-/* Work on the keys or values of keys [k, k + PANEL) of the split, for all KV heads, takes n_steps.
+/* Bytes of those keys that are asked for. */
+static int ahead_bytes(const struct ahead_keys *k, int page_ahead)
+{
+    int bytes = k->key < k->stop ? (k->stop - k->key) * (int)k->bytes : 0;
+    return k->bytes == k->row_bytes ? bytes / 8 * (page_ahead * 8 / READ_AHEAD_PAGE) : bytes;
+}
+
+/* Work on the keys or values of keys [k, k + n) of the split, for all KV heads, takes n_steps.
  * Keys are followed by values, values by the next split's keys.  The distance is at most the split's
  * own length: there is nothing behind the operand that follows.  A split that is longer than the one
  * before begins with keys that nothing has asked for: the one before does with its last values. */
-static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int n_steps)
+static struct ahead ahead_of(const struct attn_split *a, bool values, int k, int n, int n_steps)
 {
     const struct kv_operand *o = values ? &a->v : &a->k;
     int d = values ? a->d_value : a->d, row = a->n_kv * d * (int)elem_size(o->dtype),
         len = a->hi - a->lo;
     int most = (READ_AHEAD_BYTES / row + PANEL - 1) / PANEL * PANEL;
-    most = most < SPLIT / 2 ? most : SPLIT / 2;
-    int from = k + (most < len ? most : len), to = from + PANEL;
-    const struct attn_split *of = from >= a->hi && values ? a->next : a;
-    if (!of) /* nothing follows: a line that is in the cache already */
-        return (struct ahead){.at = o->base, .end = o->base, .rest = o->base, .bytes_end = o->base};
-    if (from >= a->hi) {
-        o = values ? &of->k : &of->v;
-        d = values ? of->d : of->d_value;
-        from += of->lo - a->hi;
-        to = values && k + PANEL >= a->hi ? of->lo + most : from + PANEL;
+    most = most < VALUE_KEYS ? VALUE_KEYS : most < SPLIT / 2 ? most : SPLIT / 2;
+    int from = k + (most < len ? most : len), to = from + n;
+    const struct attn_split *of = values ? a->next : a;
+    /* Where no keys follow, the steps ask for a line that is in the cache already. */
+    struct ahead h = {.at = o->base,
+                      .end = o->base,
+                      .rest = o->base,
+                      .bytes_end = o->base,
+                      .page_ahead = (size_t)a->page_ahead,
+                      .keys = ahead_keys(a, o, d, from, to)};
+    if (of && to > a->hi) {
+        int shift = of->lo - a->hi, first = from > a->hi ? from : a->hi;
+        int last = values && k + n >= a->hi ? of->lo + most : to + shift;
+        h.then = ahead_keys(of, values ? &of->k : &of->v, values ? of->d : of->d_value,
+                            first + shift, last);
     }
-    return ahead_keys(of, o, d, from, to, n_steps);
+    int bytes = ahead_bytes(&h.keys, a->page_ahead) + ahead_bytes(&h.then, a->page_ahead);
+    h.lines = (bytes + LINE * n_steps - 1) / (LINE * n_steps);
+    int most_lines = n_steps * (h.lines ? h.lines : 1);
+    h.stride = (bytes + most_lines - 1) / most_lines; /* at most LINE */
+    return h;                                         /* the first step turns to the first page */
 }
 
 #endif

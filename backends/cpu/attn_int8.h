@@ -32,6 +32,12 @@ static inline int int8_cols(int d)
     return (d + STEP - 1) / STEP * STEP;
 }
 
+/* Lanes of 16 bytes in a head. */
+static inline int int8_lanes(int d)
+{
+    return (d + LANE_BYTES - 1) / LANE_BYTES;
+}
+
 ALWAYS_INLINE vw load_bytes(const char *p, int n)
 {
     return n >= STEP ? w_load(p) : w_load_first(p, n);
@@ -52,44 +58,26 @@ static inline void int8_scales(const struct kv_operand *o, const size_t *rows, f
 }
 
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
- * each word of the queries,
- *   for packed keys  q [words][even, odd][rows];
- *   for the cache    q [int8_cols / STEP][4][even, odd][rows][VL]: of m (of 4) word 4 i + m four times for
- *                    each i, as int8_scores has the keys' words. */
+ * each word of the queries, q [4 * int8_lanes][even, odd][rows], zeros at the end. */
 struct int8_query {
     const int32_t *q, *start;
     const float *factor;
 };
 
 /* Row r of such a tile from x [d]. */
-static void int8_take(const float *x, int d, float scale, bool direct, int r, int rows, int32_t *q,
+static void int8_take(const float *x, int d, float scale, int r, int rows, int32_t *q,
                       int32_t *start, float *factor)
 {
-    int16_t a[HEAD_MAX + STEP];
-    uint32_t two[(HEAD_MAX + STEP) / 2];
-    int32_t pairs[2][(HEAD_MAX + STEP) / 4], sum = 0;
-    const int words = int8_cols(d) / 4;
+    int16_t a[HEAD_MAX + LANE_BYTES];
+    int32_t sum = 0;
     factor[r] = round_16(x, d, query_top(d), a) * scale;
-    memset(a + d, 0, (size_t)(4 * words - d) * sizeof *a);
-    memcpy(two, a, (size_t)words * 4 * sizeof *a);
-    for (int i = 0; i < words; i++) {
-        pairs[0][i] = (int32_t)((two[2 * i] & 0xffffU) | two[2 * i + 1] << 16);
-        pairs[1][i] = (int32_t)(two[2 * i] >> 16 | (two[2 * i + 1] & 0xffff0000U));
+    memset(a + d, 0, LANE_BYTES * sizeof *a);
+    for (int i = 0; i < int8_lanes(d) * LANE_BYTES; i += 4, q += 2 * rows) {
+        q[r] = (int32_t)((uint16_t)a[i] | (uint32_t)(uint16_t)a[i + 2] << 16);
+        q[rows + r] = (int32_t)((uint16_t)a[i + 1] | (uint32_t)(uint16_t)a[i + 3] << 16);
+        sum += a[i] + a[i + 2];
     }
-    for (int i = 0; i < words; i++)
-        sum += a[4 * i] + a[4 * i + 2];
     start[r] = -128 * sum;
-    for (int i = 0; !direct && i < int8_words(d); i++, q += 2 * rows) {
-        q[r] = pairs[0][i];
-        q[rows + r] = pairs[1][i];
-    }
-    for (int i = 0; direct && i < words; i += VL, q += 8 * rows * VL)
-        for (int odd = 0; odd < 2; odd++) {
-            vw four[4];
-            w_spread(w_load(pairs[odd] + i), four);
-            for (int m = 0; m < 4; m++)
-                w_store(q + ((2 * m + odd) * rows + r) * VL, four[m]);
-        }
 }
 
 /* n bytes of VL keys, at byte `at` of each row: square[j] = word j of every key. */
@@ -105,76 +93,91 @@ ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square
         square[j] = words_of_f(x[j]);
 }
 
-/* Scores c [rows, PANEL] (P_STRIDE apart) of a panel of keys in the cache.  Four keys are transposed within
- * lanes of 16 bytes: element 4 i + j of vector m is word 4 i + m of key j.  It meets the same word of
- * the query; the lanes are added at the end. */
-ALWAYS_INLINE void int8_scores(int rows, const struct kv_operand *k, const size_t *at,
-                               const struct int8_query *t, int d, float *c, struct ahead *ahead)
+/* acc [nv][rows] += q . four words of nv vectors of keys, q [4][even, odd][rows]. */
+ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q, vw *acc)
 {
-    /* AT_ONCE fours of keys share a load of the query, where there are registers enough. */
-    enum { LANES_16 = VL / 4, AT_ONCE = VL == 16 ? 2 : 1 };
-    const struct kv_operand from = *k;
-    struct ahead h = *ahead;
-    float scales[PANEL];
-    int8_scales(&from, at, scales);
-    NO_UNROLL
-    for (int k0 = 0; k0 < PANEL; k0 += VL) {
-        vw four[DIRECT_ROWS][LANES_16];
-        NO_UNROLL
-        for (int g = 0; g < LANES_16; g += AT_ONCE) {
-            const char *row[4 * AT_ONCE];
-            vw acc[AT_ONCE][DIRECT_ROWS];
-            const int32_t *q = t->q;
-            ahead_turn(&h);
-            for (int j = 0; j < 4 * AT_ONCE; j++)
-                row[j] = int8_row(&from, at[k0 + 4 * g + j]);
-            UNROLL
-            for (int j = 0; j < AT_ONCE * rows; j++)
-                acc[j / rows][j % rows] = w_splat(0);
-            NO_UNROLL
-            for (int i = 0; i < d; i += STEP, q += 8 * VL * rows) {
-                vw x[AT_ONCE][4];
-                UNROLL
-                for (int j = 0; j < AT_ONCE; j++) {
-                    ahead_fetch(&h);
-                    UNROLL
-                    for (int m = 0; m < 4; m++)
-                        x[j][m] = load_bytes(row[4 * j + m] + i, d - i);
-                    w_transpose_4(x[j]);
-                }
-                UNROLL
-                for (int m = 0; m < 8; m++) {
-                    vw y[AT_ONCE];
-                    UNROLL
-                    for (int j = 0; j < AT_ONCE; j++)
-                        y[j] = m % 2 ? w_odd(x[j][m / 2]) : w_even(x[j][m / 2]);
-                    UNROLL
-                    for (int r = 0; r < rows; r++) {
-                        vw z = w_load(q + (m * rows + r) * VL);
-                        UNROLL
-                        for (int j = 0; j < AT_ONCE; j++)
-                            acc[j][r] = w_dot(acc[j][r], y[j], z);
-                    }
-                }
-            }
-            UNROLL
-            for (int j = 0; j < AT_ONCE * rows; j++)
-                four[j % rows][g + j / rows] = acc[j / rows][j % rows];
+    UNROLL
+    for (int m = 0; m < 8; m++, q += rows) {
+        vw x[2];
+        UNROLL
+        for (int v = 0; v < nv; v++) {
+            vw word = words_of_f(words[v][m / 2]);
+            x[v] = m % 2 ? w_odd(word) : w_even(word);
         }
         UNROLL
         for (int r = 0; r < rows; r++) {
-            vf factor = v_mul(v_splat(t->factor[r]), v_load(scales + k0));
-            vw sum = w_add(w_add_lanes(four[r]), w_splat(t->start[r]));
-            v_store(c + r * P_STRIDE + k0, v_mul(w_float(sum), factor));
+            UNROLL
+            for (int v = 0; v < nv; v++)
+                acc[v * rows + r] = w_dot_at(acc[v * rows + r], x[v], &q[r]);
+        }
+    }
+}
+
+/* v_load_lanes of n < LANE_BYTES bytes, zeros behind them. */
+ALWAYS_INLINE void int8_rest(const char *p, const size_t *offset, int n, vf *words)
+{
+    char bytes[VL * LANE_BYTES] = {0};
+    size_t at[VL];
+    for (int j = 0; j < VL; j++) {
+        at[j] = (size_t)(j * LANE_BYTES);
+        memcpy(bytes + at[j], p + offset[j], (size_t)n);
+    }
+    v_load_lanes(bytes, at, words);
+}
+
+/* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys in the cache, as score_cache. */
+ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_t *at,
+                               const struct int8_query *queries, float *c, struct ahead *ahead)
+{
+    const int nv = score_vectors(rows), d = a->d;
+    struct ahead h = *ahead;
+    size_t offset[PANEL];
+    struct key_lines lines;
+    float scales[ATTN_ROWS * PANEL];
+    for (int j = 0; j < PANEL; j++)
+        offset[j] = at[j] * a->k.row_elems;
+    head_scales(&a->k, a->n_kv, at, scales);
+    for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
+        vw acc[2 * DIRECT_ROWS];
+        int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
+        const struct int8_query *t = &queries[head];
+        const char *p = (const char *)a->k.base + head * d;
+        const int32_t *q = t->q;
+        float *to = c + head * rows * P_STRIDE + key;
+        UNROLL
+        for (int j = 0; j < nv * rows; j++)
+            acc[j] = w_splat(t->start[j % rows]);
+        NO_UNROLL
+        for (; i < d; i += LANE_BYTES, p += LANE_BYTES, q += 8 * rows) {
+            vf words[2][4];
+            __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
+            if (i % 64 == 0)
+                take_lines(&lines, nv * VL, p, offset + key, a->k.row_elems, d - i);
+            ahead_step(&h);
+            UNROLL
+            for (int v = 0; v < nv; v++) {
+                if (d - i >= LANE_BYTES)
+                    v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
+                else
+                    int8_rest(p, offset + key + v * VL, d - i, words[v]);
+                v_transpose_4(words[v]);
+            }
+            lines.p += LANE_BYTES;
+            int8_dims(rows, nv, words, q, acc);
+        }
+        UNROLL
+        for (int j = 0; j < nv * rows; j++) {
+            vf factor = v_mul(v_splat(t->factor[j % rows]), v_load(scales + (g + j / rows) * VL));
+            v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(w_float(acc[j]), factor));
         }
     }
     *ahead = h;
 }
 
 /* Steps of `ahead` that int8_scores takes. */
-static inline int int8_score_steps(int d)
+static inline int int8_score_steps(const struct attn_split *a)
 {
-    return PANEL / 4 * (int8_cols(d) / STEP);
+    return a->n_kv * (PANEL / VL) / score_vectors(a->rows) * int8_lanes(a->d);
 }
 
 /* The panel of keys from k on, as far as they are in [lo, hi): [2 * words][PANEL] pairs. */
@@ -332,12 +335,9 @@ ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_va
         }
         UNROLL
         for (int r = 0; r < rows; r++) {
-            int32_t pair;
-            memcpy(&pair, w + r * SPLIT + k, sizeof pair);
-            vw y = w_splat(pair);
             UNROLL
             for (int j = 0; j < nv; j++)
-                acc[r * nv + j] = w_dot(acc[r * nv + j], x[j], y);
+                acc[r * nv + j] = w_dot_at(acc[r * nv + j], x[j], w + r * SPLIT + k);
         }
     }
     UNROLL
@@ -403,10 +403,10 @@ static const struct {
 };
 
 #define INT8_DIRECT_FNS(R)                                                                         \
-    static void int8_scores_##R(const struct kv_operand *k, const size_t *at,                      \
-                                const struct int8_query *t, int d, float *c, struct ahead *h)      \
+    static void int8_scores_##R(const struct attn_split *a, const size_t *at,                      \
+                                const struct int8_query *queries, float *c, struct ahead *h)       \
     {                                                                                              \
-        int8_scores(R, k, at, t, d, c, h);                                                         \
+        int8_scores(R, a, at, queries, c, h);                                                      \
     }                                                                                              \
     static void int8_sums_##R(const struct int8_values *v, const int16_t *w, int32_t *o, int d,    \
                               struct ahead *h)                                                     \
@@ -422,7 +422,7 @@ INT8_DIRECT_FNS(8)
 
 /* The same over the cache. */
 static const struct {
-    void (*scores)(const struct kv_operand *k, const size_t *at, const struct int8_query *t, int d,
+    void (*scores)(const struct attn_split *a, const size_t *at, const struct int8_query *queries,
                    float *c, struct ahead *h);
     void (*sums)(const struct int8_values *v, const int16_t *w, int32_t *o, int d, struct ahead *h);
 } int8_direct[DIRECT_ROWS + 1] = {FIRST_ROWS(INT8_DIRECT_ROW)

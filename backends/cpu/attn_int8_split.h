@@ -6,15 +6,15 @@
 #include "backends/cpu/attn_softmax.h"
 
 /* Rows [row0, row0 + rows) of KV head 0 of a; the tile's place in s begins with row `at`. */
-static struct int8_query int8_queries(const struct attn_split *a, int row0, int rows, bool direct,
-                                      int at, struct attn_scratch *s)
+static struct int8_query int8_queries(const struct attn_split *a, int row0, int rows, int at,
+                                      struct attn_scratch *s)
 {
     int32_t *q = s->q_pairs + at * 2 * int8_cols(a->d);
     for (int r = 0; r < rows; r++) {
         int row = row0 + r;
         const float *x = a->q + (size_t)(row / a->n_heads) * a->q_stride +
                          (size_t)(row % a->n_heads) * (size_t)a->d;
-        int8_take(x, a->d, a->scale, direct, r, rows, q, s->start + at, s->unit + at);
+        int8_take(x, a->d, a->scale, r, rows, q, s->start + at, s->unit + at);
     }
     return (struct int8_query){q, s->start + at, s->unit + at};
 }
@@ -58,7 +58,7 @@ static void int8_many_rows(const struct attn_split *a, struct attn_scratch *s)
     int8_pack_values(&a->v, a->d_value, s->rows, first * PANEL, a->hi, s->value_pairs);
     for (int i = 0; i < n_tiles; i++) {
         int row0 = a->rows * i / n_tiles, rows = a->rows * (i + 1) / n_tiles - row0, lo, hi;
-        struct int8_query t = int8_queries(a, row0, rows, false, 0, s);
+        struct int8_query t = int8_queries(a, row0, rows, 0, s);
         union_of(a, row0, row0 + rows, &lo, &hi);
         for (int k = lo / PANEL; k * PANEL < hi; k++)
             int8_fns[rows].scores(s->key_pairs + k * panel, scales + k * PANEL, &t, a->d,
@@ -82,21 +82,18 @@ static bool int8_is_direct(int rows)
 static void int8_score_heads(const struct attn_split *a, const struct int8_query *queries, int k,
                              struct attn_scratch *s)
 {
-    bool direct = int8_is_direct(a->rows);
-    struct ahead h = {0};
     float scales[PANEL];
-    if (direct)
-        h = ahead_of(a, false, k, a->n_kv * int8_score_steps(a->d));
+    if (int8_is_direct(a->rows)) {
+        struct ahead h = ahead_of(a, false, k, PANEL, int8_score_steps(a));
+        int8_direct[a->rows].scores(a, s->rows + k, queries, s->p + k, &h);
+        return;
+    }
     for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
-        float *p = s->p + g * a->rows * P_STRIDE + k;
-        if (direct) {
-            int8_direct[a->rows].scores(&keys, s->rows + k, &queries[g], a->d, p, &h);
-        } else {
-            int8_scales(&keys, s->rows + k, scales);
-            int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
-            int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d, p);
-        }
+        int8_scales(&keys, s->rows + k, scales);
+        int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
+        int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d,
+                                 s->p + g * a->rows * P_STRIDE + k);
     }
 }
 
@@ -107,7 +104,7 @@ static void int8_sum_heads(const struct attn_split *a, int k, int end, struct at
     int rows = a->rows, d = a->d_value;
     struct ahead h = {0};
     if (direct)
-        h = ahead_of(a, true, k, a->n_kv * int8_value_steps(rows, d, end - k));
+        h = ahead_of(a, true, k, end - k, a->n_kv * int8_value_steps(rows, d, end - k));
     for (int g = 0; g < a->n_kv; g++) {
         const int16_t *w = s->w + g * rows * SPLIT;
         int32_t *o = s->sums + g * rows * int8_cols(d);
@@ -132,7 +129,7 @@ static void int8_few_rows(const struct attn_split *a, struct attn_scratch *s)
     struct int8_query queries[ATTN_ROWS];
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
-        queries[g] = int8_queries(&one, 0, rows, int8_is_direct(rows), g * rows, s);
+        queries[g] = int8_queries(&one, 0, rows, g * rows, s);
     }
     for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
         int8_score_heads(a, queries, k, s);
@@ -140,8 +137,8 @@ static void int8_few_rows(const struct attn_split *a, struct attn_scratch *s)
         struct attn_split one = attn_kv_head(a, g);
         int8_weigh_rows(&one, 0, rows, g * rows, a->lo, a->hi, s);
     }
-    for (int k = a->lo / 2 * 2; k < a->hi; k = (k / PANEL + 1) * PANEL)
-        int8_sum_heads(a, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int k = a->lo / 2 * 2; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
+        int8_sum_heads(a, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s);
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
         int8_finish_rows(&one, 0, rows, g * rows, s);

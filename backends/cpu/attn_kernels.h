@@ -1,8 +1,8 @@
 /* attn_split in vectors.  Two ways, the same sums:
  * - Prefill, many rows: each KV head's keys and values of the split are packed once and shared by
  *   its tiles of rows, one tile after the other.
- * - Decoding, one tile of rows for each KV head: PANEL keys at a time for all heads, so that the
- *   cache is read in address order; a panel stays in the first-level cache until it is used.
+ * - Decoding, one tile of rows for each KV head: PANEL keys, then VALUE_KEYS values at a time for
+ *   all heads, so that the cache is read in address order.
  */
 #ifndef BACKENDS_CPU_ATTN_KERNELS_H
 #define BACKENDS_CPU_ATTN_KERNELS_H
@@ -110,20 +110,16 @@ static void many_rows(const struct attn_split *a, struct attn_scratch *s)
 /* Scores of a panel of keys for all KV heads. */
 static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s)
 {
-    bool direct = a->rows <= DIRECT_ROWS;
-    struct ahead h = {0};
-    if (direct)
-        h = ahead_of(a, false, k, a->n_kv * score_steps(a->k.dtype, a->d));
+    if (a->rows <= DIRECT_ROWS) {
+        struct ahead h = ahead_of(a, false, k, PANEL, score_steps(a));
+        direct_fns[a->rows][a->k.dtype].scores(a, s->rows + k, s->q, s->p + k, &h);
+        return;
+    }
     for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
-        const float *q = s->q + g * a->rows * a->d;
-        float *p = s->p + g * a->rows * P_STRIDE + k;
-        if (direct) {
-            direct_fns[a->rows][keys.dtype].scores(&keys, s->rows + k, q, a->d, a->scale, p, &h);
-        } else {
-            pack_panel(&keys, a->d, s->rows, k, a->lo, a->hi, s->keys);
-            sum_fns[a->rows].score(q, s->keys, a->d, a->scale, p);
-        }
+        pack_panel(&keys, a->d, s->rows, k, a->lo, a->hi, s->keys);
+        sum_fns[a->rows].score(s->q + g * a->rows * a->d, s->keys, a->d, a->scale,
+                               s->p + g * a->rows * P_STRIDE + k);
     }
 }
 
@@ -140,7 +136,7 @@ static void sum_heads(const struct attn_split *a, const struct tile_ranges *rang
     struct value_source v = {
         .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
     if (v.in_place)
-        v.ahead = ahead_of(a, true, k, a->n_kv * (end - k) * value_steps(rows, d));
+        v.ahead = ahead_of(a, true, k, end - k, a->n_kv * (end - k) * value_steps(rows, d));
     for (int g = 0; g < a->n_kv; g++) {
         struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
         v.cache = attn_head(a->v, g, a->d_value);
@@ -166,8 +162,8 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
         weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
     }
     memset(s->o, 0, (size_t)(a->n_kv * rows * d) * sizeof(float));
-    for (int k = a->lo; k < a->hi; k = (k / PANEL + 1) * PANEL)
-        sum_heads(a, &ranges, k, least_of((k / PANEL + 1) * PANEL, a->hi), s);
+    for (int k = a->lo; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
+        sum_heads(a, &ranges, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s);
     for (int r = 0; r < a->n_kv * rows; r++) {
         if (values_in_place(a))
             sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));

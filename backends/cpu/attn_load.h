@@ -7,6 +7,8 @@
 enum {
     P_STRIDE = SPLIT + LANES, /* between rows of weights, off a multiple of 4 KiB */
     KEY_PANELS = SPLIT / PANEL,
+    VALUE_KEYS = 2 * PANEL, /* whose values decoding adds for one head, then for the next */
+    LANE_BYTES = 16,        /* of a vector, see v_load_lanes */
     DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8, /* few rows read keys and values in the cache */
 };
 
@@ -33,6 +35,12 @@ struct attn_scratch {
         };
     };
 };
+
+/* Vectors of keys whose scores are computed at one time, where there are registers enough. */
+ALWAYS_INLINE int score_vectors(int rows)
+{
+    return (int)TILE_ROWS == 14 && rows <= 4 ? 2 : 1;
+}
 
 static inline int round_up_vl(int d)
 {
@@ -85,6 +93,43 @@ ALWAYS_INLINE const char *kv_at(enum dtype t, const struct kv_operand *o, size_t
 ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
 {
     return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
+}
+
+/* Keys' bytes at p + offset[key].  Rows that are a multiple of 2 KiB apart share few sets of the
+ * first-level cache, where a line would be gone before all of its lanes were read: of such rows the
+ * first 64 bytes are copied, where a head has so many left. */
+struct key_lines {
+    const char *p;
+    const size_t *offset;
+    _Alignas(64) char bytes[PANEL * 64];
+};
+
+ALWAYS_INLINE void take_lines(struct key_lines *l, int n, const char *p, const size_t *offset,
+                              size_t row_bytes, int left)
+{
+    static const size_t copied[PANEL] = {0,    64,   128,  192,  256,  320,  384,  448,
+                                         512,  576,  640,  704,  768,  832,  896,  960,
+                                         1024, 1088, 1152, 1216, 1280, 1344, 1408, 1472,
+                                         1536, 1600, 1664, 1728, 1792, 1856, 1920, 1984};
+    bool copy = row_bytes % 2048 == 0 && left >= 64;
+    l->p = copy ? l->bytes : p;
+    l->offset = copy ? copied : offset;
+    for (int j = 0; copy && j < n; j++)
+        memcpy(l->bytes + copied[j], p + offset[j], 64);
+}
+
+/* The scales of a panel of keys: out [n_kv][PANEL]. */
+static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out)
+{
+    const float *scale = o->scale;
+    size_t at[PANEL];
+    for (int j = 0; j < PANEL; j++)
+        at[j] = rows[j] * o->scale_stride;
+    for (int g = 0; g < n_kv; g++, scale++, out += PANEL) {
+        UNROLL
+        for (int j = 0; j < PANEL; j++)
+            out[j] = scale[at[j]];
+    }
 }
 
 /* n <= VL elements, zeros behind them. */

@@ -113,6 +113,15 @@ ALWAYS_INLINE void load_values(enum dtype t, int nv, const char *at, vf scale, v
             v_load_bf16_pairs((const uint16_t *)(const void *)at + 2 * VL, &x[2], &x[3]);
         return;
     }
+#ifdef V_LOAD_E4M3_X4
+    if (t == DT_E4M3 && nv == 4) {
+        v_load_e4m3_x4((const uint8_t *)at, x);
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            x[j] = v_mul(x[j], scale);
+        return;
+    }
+#endif
     UNROLL
     for (int j = 0; j < nv; j++)
         x[j] = load_kv(t, at + VL * j * (int)elem_size(t), VL, scale);
@@ -139,10 +148,9 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
         load_values(t, nv, at, kv_scale(t, &from, row[k]), x);
         UNROLL
         for (int r = 0; r < rows; r++) {
-            vf y = v_splat(p[r * P_STRIDE + k]);
             UNROLL
             for (int j = 0; j < nv; j++)
-                acc[r * nv + j] = v_fma(y, x[j], acc[r * nv + j]);
+                acc[r * nv + j] = v_fma_at(&p[r * P_STRIDE + k], x[j], acc[r * nv + j]);
         }
     }
     UNROLL
@@ -220,90 +228,129 @@ static const struct {
 #endif
 };
 
-enum { SCORE_WORDS = VL / 4 }; /* words of a transposed square between two steps of `ahead` */
+enum { SCORE_STEPS = 2 }; /* steps of `ahead` for LANE_BYTES of each key */
 
-/* sums [rows] += q . dimensions of VL keys, q [dimensions][rows], over the first `words` words of a
- * transposed square, n elements in each. */
-ALWAYS_INLINE void score_square(int rows, enum dtype t, const vf *square, int words, int n,
-                                vf scale, const float *q, vf *sums, struct ahead *h)
+/* acc [nv][rows] += q x over n dimensions: x[v][e] has dimension e of the keys of vector v, before
+ * their scales; q [n][rows]. */
+ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4], const vf *scales,
+                              const float *q, vf *acc)
 {
-    vf acc[DIRECT_ROWS];
     UNROLL
-    for (int r = 0; r < rows; r++)
-        acc[r] = sums[r];
-    NO_UNROLL
-    for (int j = 0; j < words; j++) {
-        vf x[4] = {square[j]};
-        if (j % SCORE_WORDS == 0)
-            ahead_fetch(h);
-        if (n > 1)
-            widen_words(t, square[j], x);
+    for (int e = 0; e < n; e++, q += rows) {
         UNROLL
-        for (int e = 0; e < n; e++, q += rows) {
-            vf key = is_scaled(t) ? v_mul(x[e], scale) : x[e];
+        for (int v = 0; v < nv; v++)
+            x[v][e] = is_scaled(t) ? v_mul(x[v][e], scales[v]) : x[v][e];
+        UNROLL
+        for (int r = 0; r < rows; r++) {
             UNROLL
-            for (int r = 0; r < rows; r++)
-                acc[r] = v_fma(v_splat(q[r]), key, acc[r]);
+            for (int v = 0; v < nv; v++)
+                acc[v * rows + r] = v_fma_at(&q[r], x[v][e], acc[v * rows + r]);
         }
     }
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        sums[r] = acc[r];
 }
 
-/* Scores of a panel of keys.  Vectors of VL keys take turns, so that the chains of sums of one hide
- * in the transposing of the next. */
-ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct kv_operand *k, const size_t *at,
-                               const float *q, int d, float scale, float *c, struct ahead *ahead)
+/* sums [rows, VL] (P_STRIDE apart) += q x over the last n dimensions of VL keys at p + offset, fewer than
+ * LANE_BYTES have; then they become scores.  Inlined, it would take the registers of score_cache. */
+static __attribute__((noinline)) void score_rest(int rows, enum dtype t, const char *p,
+                                                 const size_t *offset, int n, const float *scales,
+                                                 const float *q, float scale, float *sums)
 {
-    enum { VECTORS = PANEL / VL };
-    const int n = word_elems(t), step = n * VL;
-    const struct kv_operand from = *k;
-    struct ahead h = *ahead;
-    const char *row[PANEL];
-    vf sums[VECTORS][DIRECT_ROWS], scales[VECTORS];
-    for (int j = 0; j < PANEL; j++)
-        row[j] = kv_at(t, &from, at[j]);
-    for (int g = 0; g < VECTORS; g++) {
-        scales[g] = key_scales(t, &from, at + g * VL);
-        for (int r = 0; r < rows; r++)
-            sums[g][r] = v_splat(0.0f);
-    }
-    for (int i = 0; i < d; i += d - i < step ? VL : step) {
-        NO_UNROLL
-        for (int g = 0; g < VECTORS; g++) {
-            vf square[VL];
-            size_t from_byte = (size_t)i * elem_size(t);
-            const float *x = q + i * rows;
-            ahead_turn(&h);
-            if (d - i >= step) {
-                transpose_words(row + g * VL, from_byte, square);
-                score_square(rows, t, square, VL, n, scales[g], x, sums[g], &h);
-            } else {
-                int left = d - i < VL ? d - i : VL;
-                transpose_rest(t, row + g * VL, from_byte, left, square);
-                score_square(rows, t, square, left, 1, scales[g], x, sums[g], &h);
-            }
+    const char *row[VL];
+    for (int j = 0; j < VL; j++)
+        row[j] = p + offset[j];
+    for (int i = 0; i < n; i += VL) {
+        vf square[VL];
+        int m = n - i < VL ? n - i : VL;
+        transpose_rest(t, row, (size_t)i * elem_size(t), m, square);
+        for (int e = 0; e < m; e++, q += rows) {
+            vf x = is_scaled(t) ? v_mul(square[e], v_load(scales)) : square[e];
+            for (int r = 0; r < rows; r++)
+                v_store(sums + r * P_STRIDE, v_fma_at(&q[r], x, v_load(sums + r * P_STRIDE)));
         }
     }
-    for (int g = 0; g < VECTORS; g++)
-        for (int r = 0; r < rows; r++)
-            v_store(c + r * P_STRIDE + g * VL, v_mul(sums[g][r], v_splat(scale)));
+    for (int r = 0; r < rows; r++)
+        v_store(sums + r * P_STRIDE, v_mul(v_load(sums + r * P_STRIDE), v_splat(scale)));
+}
+
+/* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys, q [n_kv][d][rows].  LANE_BYTES of
+ * nv vectors of keys at a time: few instructions, so that the processor overlaps the transposing of some
+ * with the sums of others. */
+ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *a, const size_t *at,
+                               const float *q, float *c, struct ahead *ahead)
+{
+    const int n = word_elems(t), step = 4 * n, nv = score_vectors(rows), d = a->d;
+    struct ahead h = *ahead;
+    const size_t row_bytes = a->k.row_elems * elem_size(t);
+    size_t offset[PANEL];
+    struct key_lines lines;
+    float scales[ATTN_ROWS * PANEL];
+    for (int j = 0; j < PANEL; j++)
+        offset[j] = at[j] * row_bytes;
+    if (is_scaled(t))
+        head_scales(&a->k, a->n_kv, at, scales);
+    for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
+        vf acc[2 * DIRECT_ROWS], key_scale[2];
+        int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
+        const char *p = (const char *)a->k.base + (size_t)(head * d) * elem_size(t);
+        const float *x = q + head * rows * d;
+        float *to = c + head * rows * P_STRIDE + key;
+        UNROLL
+        for (int v = 0; v < nv; v++)
+            key_scale[v] = is_scaled(t) ? v_load(scales + (g + v) * VL) : v_splat(1.0f);
+        UNROLL
+        for (int j = 0; j < nv * rows; j++)
+            acc[j] = v_splat(0.0f);
+        NO_UNROLL
+        for (; i + step <= d; i += step, p += LANE_BYTES) {
+            vf words[2][4];
+            int at_byte = i * (int)elem_size(t);
+            __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
+            if (at_byte % 64 == 0)
+                take_lines(&lines, nv * VL, p, offset + key, row_bytes,
+                           d * (int)elem_size(t) - at_byte);
+            ahead_turn(&h);
+            UNROLL
+            for (int v = 0; v < nv; v++) {
+                v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
+                v_transpose_4(words[v]);
+            }
+            lines.p += LANE_BYTES;
+            UNROLL
+            for (int j = 0; j < 4; j++, x += n * rows) {
+                vf dims[2][4];
+                if (j % (4 / SCORE_STEPS) == 0)
+                    ahead_fetch(&h);
+                UNROLL
+                for (int v = 0; v < nv; v++)
+                    widen_words(t, words[v][j], dims[v]);
+                score_dims(rows, t, nv, n, dims, key_scale, x, acc);
+            }
+        }
+        const float factor = i < d ? 1.0f : a->scale;
+        UNROLL
+        for (int j = 0; j < nv * rows; j++)
+            v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(acc[j], v_splat(factor)));
+        for (int j = 0; i < d && j < SCORE_STEPS; j++)
+            ahead_step(&h);
+        for (int v = 0; i < d && v < nv; v++)
+            score_rest(rows, t, p, offset + key + v * VL, d - i, scales + (g + v) * VL, x, a->scale,
+                       to + v * VL);
+    }
     *ahead = h;
 }
 
 /* Steps of `ahead` that score_cache takes. */
-static inline int score_steps(enum dtype t, int d)
+static inline int score_steps(const struct attn_split *a)
 {
-    int step = (int)(4 / dtype_size(t)) * VL;
-    return PANEL / VL * (d / step + (d % step + VL - 1) / VL) * (VL / SCORE_WORDS);
+    int lanes = (a->d * (int)dtype_size(a->k.dtype) + LANE_BYTES - 1) / LANE_BYTES;
+    return a->n_kv * (PANEL / VL) / score_vectors(a->rows) * lanes * SCORE_STEPS;
 }
 
 #define DIRECT_FN(R, T)                                                                            \
-    static void scores_##T##_##R(const struct kv_operand *k, const size_t *row, const float *q,    \
-                                 int d, float scale, float *c, struct ahead *h)                    \
+    static void scores_##T##_##R(const struct attn_split *a, const size_t *row, const float *q,    \
+                                 float *c, struct ahead *h)                                        \
     {                                                                                              \
-        score_cache(R, T, k, row, q, d, scale, c, h);                                              \
+        score_cache(R, T, a, row, q, c, h);                                                        \
     }                                                                                              \
     static void cache_##T##_##R(const struct kv_operand *v, const size_t *row, const float *p,     \
                                 int k0, int k1, float *o, int d, struct ahead *h)                  \
@@ -324,8 +371,8 @@ DIRECT_FNS(8)
 #endif
 
 static const struct direct_fns {
-    void (*scores)(const struct kv_operand *k, const size_t *row, const float *q, int d,
-                   float scale, float *c, struct ahead *h);
+    void (*scores)(const struct attn_split *a, const size_t *row, const float *q, float *c,
+                   struct ahead *h);
     void (*sums)(const struct kv_operand *v, const size_t *row, const float *p, int k0, int k1,
                  float *o, int d, struct ahead *h);
 } direct_fns[DIRECT_ROWS + 1][DT_N] = {FIRST_ROWS(DIRECT_ROW)

@@ -44,6 +44,12 @@ static inline vf v_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+/* *x * b + c */
+static inline vf v_fma_at(const float *x, vf b, vf c)
+{
+    return v_fma(v_splat(*x), b, c);
+}
+
 static inline vf v_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -133,6 +139,29 @@ static inline void v_transpose(vf r[8])
     }
     for (int j = 0; j < 8; j++)
         r[j] = t[j];
+}
+
+/* out[r] = the 16 bytes at p + offset[r] and p + offset[r + 4]: a lane each. */
+static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+{
+    for (int r = 0; r < 4; r++) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[r]));
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[r + 4]));
+        out[r] = _mm256_castsi256_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
+    }
+}
+
+/* In each lane of 16 bytes: x[i][j] <-> x[j][i]. */
+static inline void v_transpose_4(vf x[4])
+{
+    __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(x[0], x[1]));
+    __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(x[0], x[1]));
+    __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(x[2], x[3]));
+    __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(x[2], x[3]));
+    x[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+    x[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+    x[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+    x[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
 }
 
 /* a > b ? a : b */

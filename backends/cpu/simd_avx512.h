@@ -44,6 +44,14 @@ static inline vf v_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* *x * b + c.  On Zen 4 a load of its own that broadcasts takes a turn of the multipliers, this one
+ * does not; compilers make it the former where *x is used twice. */
+static inline vf v_fma_at(const float *x, vf b, vf c)
+{
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(*x));
+    return c;
+}
+
 static inline vf v_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -98,6 +106,16 @@ static const uint8_t e4m3_low[128] = {
     0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0x90, 0xa0, 0xb0, 0xc0, 0xd0, 0xe0, 0xf0,
     0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0x90, 0xa0, 0xb0, 0xc0, 0xd0, 0xe0, 0xc0};
 
+/* The halves of the bf16 that 64 codes are. */
+static inline void e4m3_halves(__m512i x, __m512i *high, __m512i *low)
+{
+    *low = _mm512_permutex2var_epi8(_mm512_loadu_si512(e4m3_low), x,
+                                    _mm512_loadu_si512(e4m3_low + 64));
+    *high = _mm512_permutex2var_epi8(_mm512_loadu_si512(e4m3_high), x,
+                                     _mm512_loadu_si512(e4m3_high + 64));
+    *high = _mm512_ternarylogic_epi32(*high, x, _mm512_set1_epi8((char)0x80), 0xf8); /* | sign */
+}
+
 /* 4 VL values of OCP E4M3.  The bytes are put so that neighbours of a word become elements of two
  * vectors. */
 #define V_LOAD_E4M3_X4
@@ -108,12 +126,9 @@ static inline void v_load_e4m3_x4(const uint8_t *p, vf out[4])
         7,  23, 36, 52, 37, 53, 38, 54, 39, 55, 8,  24, 9,  25, 10, 26, 11, 27, 40, 56, 41, 57,
         42, 58, 43, 59, 12, 28, 13, 29, 14, 30, 15, 31, 44, 60, 45, 61, 46, 62, 47, 63};
     __m512i x = _mm512_permutexvar_epi8(_mm512_loadu_si512(order), _mm512_loadu_si512(p));
-    __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(e4m3_high), x,
-                                            _mm512_loadu_si512(e4m3_high + 64));
-    __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(e4m3_low), x,
-                                           _mm512_loadu_si512(e4m3_low + 64));
     const __m512i odd = _mm512_set1_epi32((int)0xffff0000U);
-    high = _mm512_ternarylogic_epi32(high, x, _mm512_set1_epi8((char)0x80), 0xf8); /* | sign */
+    __m512i high, low;
+    e4m3_halves(x, &high, &low);
     __m512i first = _mm512_unpacklo_epi8(low, high), last = _mm512_unpackhi_epi8(low, high);
     out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(first, 16));
     out[1] = _mm512_castsi512_ps(_mm512_and_si512(first, odd));
@@ -196,6 +211,32 @@ static inline void v_transpose(vf r[16])
     }
 }
 
+/* out[r] = the 16 bytes at p + offset[r], p + offset[r + 4], +8, +12: a lane each. */
+static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+{
+    for (int r = 0; r < 4; r++, offset++) {
+        __m128i x[4];
+        for (int i = 0; i < 4; i++)
+            x[i] = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[4 * i]));
+        __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(x[0]), x[1], 1);
+        __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(x[2]), x[3], 1);
+        out[r] = _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+    }
+}
+
+/* In each lane of 16 bytes: x[i][j] <-> x[j][i]. */
+static inline void v_transpose_4(vf x[4])
+{
+    __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1]));
+    __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1]));
+    __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3]));
+    __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
+    x[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+    x[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+    x[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+    x[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {
@@ -223,6 +264,25 @@ static inline void v_widen_bf16(vf words, vf out[2])
     out[1] = _mm512_castsi512_ps(_mm512_and_si512(r, _mm512_set1_epi32((int)0xffff0000U)));
 }
 
+#ifdef __AVX512VBMI__
+/* Low and high halves of bf16 in their bytes' places, then put together in pairs. */
+static inline void v_widen_e4m3(vf words, vf out[4])
+{
+    __m512i x = _mm512_castps_si512(words), high, low;
+    e4m3_halves(x, &high, &low);
+    __m512i even = _mm512_ternarylogic_epi32(_mm512_slli_epi16(high, 8), low,
+                                             _mm512_set1_epi16(0xff), 0xf8); /* a | (b & c) */
+    __m512i odd = _mm512_ternarylogic_epi32(_mm512_srli_epi16(low, 8), high,
+                                            _mm512_set1_epi16((short)0xff00), 0xf8);
+    vf pair[2];
+    v_widen_bf16(_mm512_castsi512_ps(even), pair);
+    out[0] = pair[0];
+    out[2] = pair[1];
+    v_widen_bf16(_mm512_castsi512_ps(odd), pair);
+    out[1] = pair[0];
+    out[3] = pair[1];
+}
+#else
 /* OCP E4M3 in the low bytes of 16-bit elements to f16 without the factor 2^8: the exponent's bias
  * is 8 less; 0x7f is NaN. */
 static inline __m512i f16_of_e4m3(__m512i h)
@@ -245,5 +305,6 @@ static inline void v_widen_e4m3(vf words, vf out[4])
     out[2] = _mm512_mul_ps(even[1], scale);
     out[3] = _mm512_mul_ps(odd[1], scale);
 }
+#endif
 
 #endif

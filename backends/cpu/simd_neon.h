@@ -44,6 +44,12 @@ static inline vf v_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
+/* *x * b + c */
+static inline vf v_fma_at(const float *x, vf b, vf c)
+{
+    return v_fma(v_splat(*x), b, c);
+}
+
 static inline vf v_load_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
@@ -120,6 +126,18 @@ static inline void v_transpose(vf r[4])
     r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
     r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
     r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+/* out[r] = the 16 bytes at p + offset[r] */
+static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+{
+    for (int r = 0; r < 4; r++)
+        out[r] = vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)(p + offset[r])));
+}
+
+static inline void v_transpose_4(vf x[4])
+{
+    v_transpose(x);
 }
 
 /* a > b ? a : b */

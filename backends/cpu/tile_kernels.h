@@ -4,7 +4,7 @@
  *   TILE_ROWS   rows whose accumulators fit the registers
  *   v_load, v_store, v_splat, v_add, v_mul, v_div, v_fma, v_load_f16, v_load_bf16, v_load_i8,
  *   v_load_bf16_pairs, v_load_halves, v_transpose
- *   v_max, v_load_e4m3, v_widen_X   for attention (attn_*.h)
+ *   v_max, v_load_e4m3, v_widen_X, v_fma_at, v_load_lanes, v_transpose_4   for attention (attn_*.h)
  *
  * A tile: `rows` broadcast values of x against the columns of a panel, k ascending, in pairs of
  * vectors (struct pair).  A pass takes n_q pairs of them from pair q0 on, and acc[i * rows + r] is the

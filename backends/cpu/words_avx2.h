@@ -55,38 +55,19 @@ static inline vw w_dot(vw acc, vw a, vw b)
     return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
 }
 
+/* w_dot with the pair at p in every element */
+static inline vw w_dot_at(vw acc, vw a, const void *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return w_dot(acc, a, w_splat(pair));
+}
+
 /* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
 static inline void w_zip(vw a, vw b, vw *low, vw *high)
 {
     *low = _mm256_unpacklo_epi16(a, b);
     *high = _mm256_unpackhi_epi16(a, b);
-}
-
-/* In each 16 bytes: element i of vector j <-> element j of vector i. */
-static inline void w_transpose_4(vw x[4])
-{
-    vw a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]);
-    vw c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
-    x[0] = _mm256_unpacklo_epi64(a, c);
-    x[1] = _mm256_unpackhi_epi64(a, c);
-    x[2] = _mm256_unpacklo_epi64(b, d);
-    x[3] = _mm256_unpackhi_epi64(b, d);
-}
-
-/* out[i] = in each 16 bytes four times element i */
-static inline void w_spread(vw v, vw out[4])
-{
-    out[0] = _mm256_shuffle_epi32(v, 0x00);
-    out[1] = _mm256_shuffle_epi32(v, 0x55);
-    out[2] = _mm256_shuffle_epi32(v, 0xaa);
-    out[3] = _mm256_shuffle_epi32(v, 0xff);
-}
-
-/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
-static inline vw w_add_lanes(const vw x[2])
-{
-    return _mm256_add_epi32(_mm256_permute2x128_si256(x[0], x[1], 0x20),
-                            _mm256_permute2x128_si256(x[0], x[1], 0x31));
 }
 
 static inline vf w_float(vw v)

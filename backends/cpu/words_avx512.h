@@ -3,6 +3,8 @@
 #ifndef BACKENDS_CPU_WORDS_AVX512_H
 #define BACKENDS_CPU_WORDS_AVX512_H
 
+#include <string.h>
+
 #include "backends/cpu/simd_avx512.h"
 
 typedef __m512i vw;
@@ -56,41 +58,29 @@ static inline vw w_dot(vw acc, vw a, vw b)
 #endif
 }
 
+/* w_dot with the pair at p in every element */
+static inline vw w_dot_at(vw acc, vw a, const void *p)
+{
+#ifdef __AVX512VNNI__
+    struct pair_at {
+        char bytes[4];
+    };
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0" /* as v_fma_at */
+            : "+v"(acc)
+            : "v"(a), "m"(*(const struct pair_at *)p));
+    return acc;
+#else
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return w_dot(acc, a, w_splat(pair));
+#endif
+}
+
 /* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
 static inline void w_zip(vw a, vw b, vw *low, vw *high)
 {
     *low = _mm512_unpacklo_epi16(a, b);
     *high = _mm512_unpackhi_epi16(a, b);
-}
-
-/* In each 16 bytes: element i of vector j <-> element j of vector i. */
-static inline void w_transpose_4(vw x[4])
-{
-    vw a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
-    vw c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
-    x[0] = _mm512_unpacklo_epi64(a, c);
-    x[1] = _mm512_unpackhi_epi64(a, c);
-    x[2] = _mm512_unpacklo_epi64(b, d);
-    x[3] = _mm512_unpackhi_epi64(b, d);
-}
-
-/* out[i] = in each 16 bytes four times element i */
-static inline void w_spread(vw v, vw out[4])
-{
-    out[0] = _mm512_shuffle_epi32(v, _MM_PERM_AAAA);
-    out[1] = _mm512_shuffle_epi32(v, _MM_PERM_BBBB);
-    out[2] = _mm512_shuffle_epi32(v, _MM_PERM_CCCC);
-    out[3] = _mm512_shuffle_epi32(v, _MM_PERM_DDDD);
-}
-
-/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
-static inline vw w_add_lanes(const vw x[4])
-{
-    vw a = _mm512_add_epi32(_mm512_shuffle_i32x4(x[0], x[1], 0x88),
-                            _mm512_shuffle_i32x4(x[0], x[1], 0xdd));
-    vw b = _mm512_add_epi32(_mm512_shuffle_i32x4(x[2], x[3], 0x88),
-                            _mm512_shuffle_i32x4(x[2], x[3], 0xdd));
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
 static inline vf w_float(vw v)

@@ -56,38 +56,20 @@ static inline vw w_dot(vw acc, vw a, vw b)
     return vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(x, y)));
 }
 
+/* w_dot with the pair at p in every element */
+static inline vw w_dot_at(vw acc, vw a, const void *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return w_dot(acc, a, w_splat(pair));
+}
+
 /* Two neighbours of a, then two of b: of the low, of the high half of each 16 bytes. */
 static inline void w_zip(vw a, vw b, vw *low, vw *high)
 {
     int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
     *low = vreinterpretq_s32_s16(vzip1q_s16(x, y));
     *high = vreinterpretq_s32_s16(vzip2q_s16(x, y));
-}
-
-/* Element i of vector j <-> element j of vector i. */
-static inline void w_transpose_4(vw x[4])
-{
-    vf y[4];
-    for (int j = 0; j < 4; j++)
-        y[j] = vreinterpretq_f32_s32(x[j]);
-    v_transpose(y);
-    for (int j = 0; j < 4; j++)
-        x[j] = vreinterpretq_s32_f32(y[j]);
-}
-
-/* out[i] = four times element i */
-static inline void w_spread(vw v, vw out[4])
-{
-    out[0] = vdupq_laneq_s32(v, 0);
-    out[1] = vdupq_laneq_s32(v, 1);
-    out[2] = vdupq_laneq_s32(v, 2);
-    out[3] = vdupq_laneq_s32(v, 3);
-}
-
-/* The sums of the VL / 4 lanes of 16 bytes of each vector, in its lane of the result. */
-static inline vw w_add_lanes(const vw x[1])
-{
-    return x[0];
 }
 
 static inline vf w_float(vw v)

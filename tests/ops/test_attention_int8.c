@@ -253,6 +253,8 @@ static const struct shape shapes[] = {
      .window = 290,
      .loud = 9},
     {.rows = 5, .past = 530, .n_kv = 3, .per = 1, .d = 128, .d_value = 128, .cap = 4, .loud = 1},
+    /* rows 2 KiB apart */
+    {.rows = 1, .past = 300, .n_kv = 16, .per = 4, .d = 128, .d_value = 128, .loud = 1},
     {.rows = 2,
      .past = 300,
      .n_kv = 1,
