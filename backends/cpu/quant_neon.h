@@ -56,7 +56,7 @@ ALWAYS_INLINE struct unit unit_of(const struct quant_x *x, bool two, int halves,
 }
 
 /* Sums of rows a and b to vectors, and back. */
-ALWAYS_INLINE void load_sums(const float *a, const float *b, vf out[VECTORS])
+ALWAYS_INLINE void load_unit_sums(const float *a, const float *b, vf out[VECTORS])
 {
     UNROLL
     for (int i = 0; i < 2; i++) {
@@ -66,7 +66,7 @@ ALWAYS_INLINE void load_sums(const float *a, const float *b, vf out[VECTORS])
     }
 }
 
-ALWAYS_INLINE void store_sums(const vf sum[VECTORS], float *a, float *b)
+ALWAYS_INLINE void store_unit_sums(const vf sum[VECTORS], float *a, float *b)
 {
     UNROLL
     for (int i = 0; i < 2; i++) {
@@ -114,14 +114,14 @@ ALWAYS_INLINE struct unit unit_of(const struct quant_x *x, bool two, int halves,
                          v_splat(min_factor(x, halves, h))};
 }
 
-ALWAYS_INLINE void load_sums(const float *a, const float *b, vf out[VECTORS])
+ALWAYS_INLINE void load_unit_sums(const float *a, const float *b, vf out[VECTORS])
 {
     (void)b;
     out[0] = v_load(a);
     out[1] = v_load(a + PANEL / 2);
 }
 
-ALWAYS_INLINE void store_sums(const vf sum[VECTORS], float *a, float *b)
+ALWAYS_INLINE void store_unit_sums(const vf sum[VECTORS], float *a, float *b)
 {
     (void)b;
     v_store(a, sum[0]);
@@ -191,7 +191,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
                 for (int c = 0; c < VECTORS; c++)
                     sum[u][c] = v_splat(0.0f);
             } else {
-                load_sums(acc[r] + VL * q, acc[partner] + VL * q, sum[u]);
+                load_unit_sums(acc[r] + VL * q, acc[partner] + VL * q, sum[u]);
             }
         }
         for (int i = 0; i < n; i++, x += step, next += step) {
@@ -215,9 +215,9 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
                         dot[u][c] = of[i][h][u].start;
                 }
                 group_dots(rows, halves, h, w[i].bytes + 4 * TILE_UNIT * VL * q, x, dot);
-                load_sums(w[i].scale[h] + VL * q, w[i].scale[h] + VL * q, scale);
+                load_unit_sums(w[i].scale[h] + VL * q, w[i].scale[h] + VL * q, scale);
                 if (min)
-                    load_sums(w[i].min[h] + VL * q, w[i].min[h] + VL * q, least);
+                    load_unit_sums(w[i].min[h] + VL * q, w[i].min[h] + VL * q, least);
                 UNROLL
                 for (int u = 0; u < units; u++) {
                     UNROLL
@@ -233,7 +233,7 @@ ALWAYS_INLINE void add_groups(int rows, int halves, bool min, int narrow, const 
         UNROLL
         for (int u = 0; u < units; u++) {
             const int r = u * TILE_UNIT, partner = r + TILE_UNIT <= rows ? r + TILE_UNIT - 1 : r;
-            store_sums(sum[u], acc[r] + VL * q, acc[partner] + VL * q);
+            store_unit_sums(sum[u], acc[r] + VL * q, acc[partner] + VL * q);
         }
     }
 }
