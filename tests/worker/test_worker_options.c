@@ -43,7 +43,7 @@ Test(worker_options, choices_by_name)
     cr_assert_eq(i, 3);
     for (i = 0; choose("isa", i, choice, sizeof choice); i++)
         cr_assert_str_eq(worker_backend_config(&opt.shared, 1, 0).isa, choice);
-    cr_assert_eq(i, 9);
+    cr_assert_eq(i, 10);
     for (i = 0; choose("kv-dtype", i, choice, sizeof choice); i++) {
         enum dtype t = worker_kv_dtype(&opt.shared, DT_BF16);
         bool is_int8 = strcmp(choice, "int8") == 0;
