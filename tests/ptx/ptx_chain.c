@@ -51,7 +51,8 @@ static enum status run(struct backend *be, enum dtype t, int32_t rows, bool roun
 void ptx_check_chains(struct tap *t)
 {
     static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
-    static const int32_t rows[] = {3, MOST}; /* of the row kernels, and of packing and tiles */
+    /* of the row kernels, of packed rows, and of fragments and tiles */
+    static const int32_t rows[] = {3, 16, MOST};
     static float got[MOST * N], want[MOST * N];
     struct backend *be;
     if (backend_open(&be, "cuda", &(struct backend_config){0}) != ST_OK) {
