@@ -62,4 +62,16 @@ static inline void check_chunks(struct backend *be, const struct op_case *c, int
     free(got);
 }
 
+/* part[0], after the others [size] are added to it pairwise, as ranks are, and freed. */
+static inline float *sum_of_ranks(float *part[N_SLICES], int world, size_t size)
+{
+    for (int apart = 1; apart < world; apart *= 2)
+        for (int r = 0; r < world; r += 2 * apart)
+            for (size_t i = 0; i < size; i++)
+                part[r][i] += part[r + apart][i];
+    for (int r = 1; r < world; r++)
+        free(part[r]);
+    return part[0];
+}
+
 #endif

@@ -226,7 +226,6 @@ static float *multiply_on(struct backend *be, int world, const struct matrix *m,
                           const int32_t *ends, int32_t T)
 {
     int per = N_SLICES / world;
-    size_t size = (size_t)T * (size_t)m->n;
     float *part[N_SLICES];
     for (int r = 0; r < world; r++) {
         int32_t from = r ? ends[r * per - 1] : 0;
@@ -234,13 +233,7 @@ static float *multiply_on(struct backend *be, int world, const struct matrix *m,
         part[r] = multiply(be, w, m, from, T);
         backend_ops_of(be)->free_weight(be, w);
     }
-    for (int apart = 1; apart < world; apart *= 2)
-        for (int r = 0; r < world; r += 2 * apart)
-            for (size_t i = 0; i < size; i++)
-                part[r][i] += part[r + apart][i];
-    for (int r = 1; r < world; r++)
-        free(part[r]);
-    return part[0];
+    return sum_of_ranks(part, world, (size_t)T * (size_t)m->n);
 }
 
 /* Slices of whole blocks, and borders that cut blocks. */

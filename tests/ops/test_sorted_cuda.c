@@ -169,20 +169,13 @@ static float *multiply_on(struct backend *be, int world, const struct matrix *m,
                           const int32_t *ends, int32_t T)
 {
     int per = N_SLICES / world;
-    size_t size = (size_t)T * (size_t)m->n;
     float *part[N_SLICES];
     for (int r = 0; r < world; r++) {
         int32_t from = r ? ends[r * per - 1] : 0;
         struct weight_src src = source(m, from, per, ends + r * per);
         part[r] = multiply(be, &src, m, from, T);
     }
-    for (int apart = 1; apart < world; apart *= 2)
-        for (int r = 0; r < world; r += 2 * apart)
-            for (size_t i = 0; i < size; i++)
-                part[r][i] += part[r + apart][i];
-    for (int r = 1; r < world; r++)
-        free(part[r]);
-    return part[0];
+    return sum_of_ranks(part, world, (size_t)T * (size_t)m->n);
 }
 
 Test(sorted_cuda, every_number_of_ranks_gives_the_same_bits)
