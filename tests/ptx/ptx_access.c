@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ptx/ptx_block.h"
+#include "ptx/ptx_result.h"
 
 /* Bytes of one lane's access. */
 struct place {
@@ -130,20 +131,6 @@ static enum status note(struct ptx_warp *w, int lane, const struct place *p, siz
                          writes);
 }
 
-static uint64_t extend_loaded(uint64_t v, enum ptx_type t)
-{
-    switch (t) {
-    case PTX_S8:
-        return (uint64_t)(int64_t)(int8_t)v;
-    case PTX_S16:
-        return (uint64_t)(int64_t)(int16_t)v;
-    case PTX_S32:
-        return (uint64_t)(int64_t)(int32_t)v;
-    default:
-        return v;
-    }
-}
-
 /* Is a byte of n undefined? */
 static bool any_undefined(const uint8_t *state, size_t n)
 {
@@ -161,7 +148,7 @@ static enum status load_lane(struct ptx_warp *w, const struct ptx_instr *in, int
     for (int32_t i = 0; i < in->vector; i++) {
         uint64_t v = 0;
         memcpy(&v, p.data + (size_t)i * size, size);
-        w->reg[d->reg[i]][lane] = extend_loaded(v, in->type[0]);
+        w->reg[d->reg[i]][lane] = ptx_extend(v, in->type[0]);
         bool bad = any_undefined(p.state ? p.state + (size_t)i * size : NULL, size);
         ptx_set_poison(w, d->reg[i], 1U << lane, bad ? 1U << lane : 0);
     }
