@@ -91,14 +91,15 @@ ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const s
 
 /* acc after groups [g, g + n) of a single row, which are behind one head. */
 ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel *t, struct form m,
-                                 int32_t g, int32_t n, const char *x, struct pair acc[PAIRS])
+                                 bool ahead, int32_t g, int32_t n, const char *x,
+                                 struct pair acc[PAIRS])
 {
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
-    const char *sub = head + quant_sub_at(&l, t->shape.skip, g, 0);
+    const char *sub = t->panel + quant_sub_at(&l, t->shape.skip, g);
     struct half f = {.group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g),
                      .x = x,
                      .spread = group_spread(&l, t->panel, g),
-                     .read = t->read};
+                     .read = ahead ? t->read : (struct read_ahead){0}};
     struct scales shared[PAIRS];
     for (int q = 0; q < PAIRS; q++)
         shared[q] = load_head(l, head, q);
@@ -116,11 +117,12 @@ ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel
         f.group += quant_group_bytes(&l);
         f.x += X_GROUP_BYTES;
         f.spread += QUADS * quad_bytes_of(&l);
-        sub += PANEL * l.halves;
+        sub += quant_sub_step(&l);
     }
 }
 
-ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes)
+ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t, bool as_codes,
+                              bool ahead)
 {
     struct pair tree[TREE_LEVELS][PAIRS], acc[PAIRS];
     const char *x = t->x;
@@ -133,7 +135,7 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
         for (slice_groups(&t->shape, s, &g, &end); g < end; g += n, x += n * X_GROUP_BYTES) {
             n = l.super - (g + t->shape.skip / GROUP) % l.super;
             n = n < end - g ? n : end - g;
-            direct_groups(l, t, m, g, n, x, acc);
+            direct_groups(l, t, m, ahead, g, n, x, acc);
         }
         int level = 0;
         for (; s >> level & 1; level++)

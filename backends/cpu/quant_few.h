@@ -118,7 +118,7 @@ ALWAYS_INLINE void few_groups(int rows, struct quant_layout l, bool as_codes,
     load_sums(rows, tx->first, acc, sum);
     while (g < end) { /* the groups behind a head */
         const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
-        const char *sub = head + quant_sub_at(&l, t->shape.skip, g, 0);
+        const char *sub = t->panel + quant_sub_at(&l, t->shape.skip, g);
         int32_t behind = l.super - (g + t->shape.skip / GROUP) % l.super;
         int32_t until = behind < end - g ? g + behind : end;
         struct scales shared[PAIRS];
@@ -144,7 +144,7 @@ ALWAYS_INLINE void few_groups(int rows, struct quant_layout l, bool as_codes,
             f.x += step;
             f.spread += QUADS * quad_bytes_of(&l);
             infos += step;
-            sub += PANEL * l.halves;
+            sub += quant_sub_step(&l);
         }
         f.group += quant_head_bytes(&l);
     }

@@ -45,26 +45,32 @@ static int8_t sub_of(float scale, float d)
     return (int8_t)(scale / d);
 }
 
-/* One block of type t and column col into the head of its groups. */
+/* What a block of type t and column col holds for all its groups, into their head. */
 static void put_head(const struct quant_pack *p, enum dtype t, char *head, int col,
-                     const uint8_t *block, const struct quant_block *b)
+                     const uint8_t *block)
 {
     const struct quant_layout *l = p->lay;
-    uint16_t *d = (uint16_t *)(void *)head,
-             bits = (uint16_t)(t == DT_MXFP4 ? quant_exponent(block[p->d_at])
-                                             : block[p->d_at] | block[p->d_at + 1] << 8);
-    float scale = f32_of_f16(bits), min = 0;
-    d[col] = bits;
+    uint16_t *d = (uint16_t *)(void *)head;
+    d[col] = (uint16_t)(t == DT_MXFP4 ? quant_exponent(block[p->d_at])
+                                      : block[p->d_at] | block[p->d_at + 1] << 8);
     if (l->has_zero) {
         ((uint8_t *)(d + PANEL))[col] = block[p->d_min_at];
     } else if (l->has_min) {
-        bits = (uint16_t)(block[p->d_min_at] | block[p->d_min_at + 1] << 8);
+        uint16_t bits = (uint16_t)(block[p->d_min_at] | block[p->d_min_at + 1] << 8);
         d[PANEL + col] = l->super > 1 ? bits ^ 0x8000U : bits; /* K types subtract it */
-        min = f32_of_f16(d[PANEL + col]);
     }
-    for (int g = 0; l->super > 1 && g < l->super * l->halves; g++) {
-        int8_t *sub = (int8_t *)head + PANEL * ((l->has_min ? 4 : 2) + g) + col;
-        int8_t m = sub_of(b->scale[g], scale), m_min = sub_of(b->min[g], min);
+}
+
+/* Column col of a group's subs: group g of the block b behind `head`. */
+static void put_subs(const struct quant_layout *l, const char *head, char *subs, int col,
+                     const struct quant_block *b, int g)
+{
+    const uint16_t *d = (const uint16_t *)(const void *)head;
+    float scale = f32_of_f16(d[col]), min = l->has_min ? f32_of_f16(d[PANEL + col]) : 0.0f;
+    for (int h = 0; h < l->halves; h++) {
+        int8_t *sub = (int8_t *)subs + PANEL * h + col;
+        int8_t m = sub_of(b->scale[g * l->halves + h], scale);
+        int8_t m_min = sub_of(b->min[g * l->halves + h], min);
         *sub = (int8_t)(l->nibble_subs ? m | m_min << 4 : m);
         if (l->has_min && !l->nibble_subs)
             sub[quant_sub_min_step(l)] = m_min;
@@ -74,33 +80,35 @@ static void put_head(const struct quant_pack *p, enum dtype t, char *head, int c
 /* The codes of a group's panel: quad j of column c, the first of its four elements in the first byte. */
 typedef uint32_t code_quads[QUADS][PANEL];
 
-/* A plane of a group: `bits` bits of each code, from bit `shift` on.  Returns its end. */
-static inline uint8_t *put_plane(int bits, int shift, code_quads codes, uint8_t *plane)
+/* A plane of a group: `bits` bits of each code, from bit `shift` on. */
+static inline void put_plane(const struct quant_layout *l, int bits, int shift, code_quads codes,
+                             uint8_t *group)
 {
     const uint32_t mask = 0x01010101U * ((1U << bits) - 1);
     const int n = 8 / bits; /* codes in a byte */
-    for (int i = 0; i < 2 * QUADS; i += n, plane += PANEL / 2 * sizeof(uint32_t))
+    for (int i = 0; i < 2 * QUADS; i += n) {
+        uint8_t *line = group + (bits == 8 ? (size_t)i * 64 : quant_line_at(l, i / 2, bits));
         for (int c = 0; c < PANEL / 2; c++) {
             uint32_t word = 0;
             for (int k = 0; k < n; k++) {
                 uint32_t quad = codes[(i + k) / 2][c + (i + k) % 2 * (PANEL / 2)];
                 word |= (quad >> shift & mask) << k * bits;
             }
-            memcpy(plane + (size_t)c * sizeof word, &word, sizeof word);
+            memcpy(line + (size_t)c * sizeof word, &word, sizeof word);
         }
-    return plane;
+    }
 }
 
 static void put_group(const struct quant_layout *l, code_quads codes, uint8_t *group)
 {
     if (l->bits & 8)
-        group = put_plane(8, 0, codes, group);
+        put_plane(l, 8, 0, codes, group);
     if (l->bits & 4)
-        group = put_plane(4, 0, codes, group);
+        put_plane(l, 4, 0, codes, group);
     if (l->bits & 2)
-        group = l->bits & 4 ? put_plane(2, 4, codes, group) : put_plane(2, 0, codes, group);
+        l->bits & 4 ? put_plane(l, 2, 4, codes, group) : put_plane(l, 2, 0, codes, group);
     if (l->bits & 1)
-        put_plane(1, l->bits & 4 ? 4 : 2, codes, group);
+        put_plane(l, 1, l->bits & 4 ? 4 : 2, codes, group);
 }
 
 /* Elements [GROUP] of column c, q of struct quant_block, but codes where values have a table. */
@@ -123,20 +131,24 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
     code_quads codes[QUANT_BLOCK_MAX / GROUP] = {0}; /* columns without a row stay 0 */
     struct quant_block b;
     for (int32_t i = 0; i < n;) {
-        int32_t at = i + before, end = (at / l->super + 1) * l->super - before;
+        int32_t block = (i + before) / l->super, first = block * l->super - before;
+        int32_t from = i, end = first + l->super < n ? first + l->super : n;
         char *head = panel + quant_head_at(l, skip, i);
         memset(head, 0, quant_head_bytes(l));
+        for (i = from; i < end; i++)
+            memset(panel + quant_group_at(l, skip, i) - quant_near_bytes(l), 0,
+                   quant_near_bytes(l));
         for (int c = 0; c < PANEL && rows[c]; c++) {
-            const uint8_t *block =
-                (const uint8_t *)rows[c] + (size_t)(at / l->super) * (size_t)f->n_bytes;
-            quant_unpack_codes(t, block, &b);
-            put_head(p, t, head, c, block, &b);
+            const uint8_t *at = (const uint8_t *)rows[c] + (size_t)block * (size_t)f->n_bytes;
+            quant_unpack_codes(t, at, &b);
+            put_head(p, t, head, c, at);
             for (int32_t g = 0; g < l->super; g++)
                 put_codes(p, b.q + g * GROUP, c, codes[g]);
+            for (i = from; l->super > 1 && i < end; i++)
+                put_subs(l, head, panel + quant_sub_at(l, skip, i), c, &b, i - first);
         }
-        for (end = end < n ? end : n; i < end; i++)
-            put_group(l, codes[(i + before) % l->super],
-                      (uint8_t *)panel + quant_group_at(l, skip, i));
+        for (i = from; i < end; i++)
+            put_group(l, codes[i - first], (uint8_t *)panel + quant_group_at(l, skip, i));
     }
 }
 

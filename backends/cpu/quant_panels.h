@@ -2,17 +2,20 @@
  * groups of GROUP elements of k, in order, each `super` of them (a block of the file) behind a head.
  *
  *   head    d [PANEL] f16, or bf16; with a minimum d_min [PANEL] f16, or with a zero point
- *           zero [PANEL] int8;
- *           where super > 1, for each of its groups sub [halves][PANEL] int8 (and sub_min likewise),
- *           or 4 bits of each in one byte (nibble_subs)
+ *           zero [PANEL] int8
+ *   subs    where super > 1, of a group: sub [halves][PANEL] int8, then sub_min likewise, or 4 bits
+ *           of each in one byte (nibble_subs).  Whole lines of 64 bytes stand in front of their
+ *           group's codes, so that a panel is read in address order; less (QK_K4) stands in the
+ *           head, first sub of all groups, then sub_min
  *   group   the codes in planes of 8, 4, 2 and 1 bits, the most significant bits in the smaller
- *           plane.  Quad j is elements 4 j .. 4 j + 3 of a column, 4 bytes:
- *             8 bits  [8 quads][PANEL][4]
- *             4 bits  [8 quads][16][4]: columns c and c + 16 in the low and the high half of a byte
- *             2 bits  [4][16][4]: from bit 0 on (quad, column) =
- *                     (2 j, c), (2 j, c + 16), (2 j + 1, c), (2 j + 1, c + 16)
- *             1 bit   [2][16][4]: from bit 0 on
- *                     (4 j, c), (4 j, c + 16), (4 j + 1, c), ..., (4 j + 3, c + 16)
+ *           plane.  Quad j is elements 4 j .. 4 j + 3 of a column, 4 bytes.  A plane is lines of 64
+ *           bytes, [16][4] (8 bits: [PANEL][4]), in each byte from bit 0 on (quad, column):
+ *             8 bits  of 1 quad:  (j, c)
+ *             4 bits  of 1 quad:  (j, c), (j, c + 16)
+ *             2 bits  of 2 quads: (j, c), (j, c + 16), (j + 1, c), (j + 1, c + 16)
+ *             1 bit   of 4 quads: (j, c), (j, c + 16), (j + 1, c), ..., (j + 3, c + 16)
+ *           The planes' lines take turns in the order in which quads need them, 1 bit before 2
+ *           bits before 4 bits (quant_line_at)
  *
  * An element is q = value of its code; scale = d sub (exact in f32), minimum = d_min sub_min, each
  * for 32 / halves elements; sub = 1 where super = 1.  With a zero point the minimum is -scale zero.  A shard that begins inside a block keeps the
@@ -73,20 +76,31 @@ struct quant_pack {
 /* NULL: the type is not quantised, or cannot be packed. */
 const struct quant_pack *quant_pack_of(enum dtype t);
 
+/* Bytes of a group's subs, and of those that stand in front of its codes. */
+static inline size_t quant_sub_bytes(const struct quant_layout *l)
+{
+    int kinds = l->has_min && !l->nibble_subs ? 2 : 1;
+    return l->super == 1 ? 0 : PANEL * (size_t)(l->halves * kinds);
+}
+
+static inline size_t quant_near_bytes(const struct quant_layout *l)
+{
+    return quant_sub_bytes(l) % 64 == 0 ? quant_sub_bytes(l) : 0;
+}
+
 static inline size_t quant_head_bytes(const struct quant_layout *l)
 {
-    size_t subs = l->super == 1 ? 0 : (size_t)(l->super * l->halves);
-    if (l->has_min && !l->nibble_subs)
-        subs *= 2;
-    return PANEL * (subs + (l->has_zero ? 3U : l->has_min ? 4U : 2U));
+    size_t far = quant_sub_bytes(l) - quant_near_bytes(l);
+    return PANEL * (l->has_zero ? 3U : l->has_min ? 4U : 2U) + (size_t)l->super * far;
 }
 
+/* From a group's codes to the next ones behind the same head. */
 static inline size_t quant_group_bytes(const struct quant_layout *l)
 {
-    return (size_t)(GROUP * PANEL / 8) * (size_t)l->bits;
+    return quant_near_bytes(l) + (size_t)(GROUP * PANEL / 8) * (size_t)l->bits;
 }
 
-/* Offsets in a panel whose shard begins `skip` elements into a block. */
+/* Offsets in a panel whose shard begins `skip` elements into a block: of a group's head, of its codes. */
 static inline size_t quant_head_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
     int32_t before = skip / GROUP % l->super, head = (group + before) / l->super;
@@ -97,7 +111,8 @@ static inline size_t quant_head_at(const struct quant_layout *l, int32_t skip, i
 static inline size_t quant_group_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
     int32_t heads = (group + skip / GROUP % l->super) / l->super + 1;
-    return (size_t)heads * quant_head_bytes(l) + (size_t)group * quant_group_bytes(l);
+    return (size_t)heads * quant_head_bytes(l) + (size_t)group * quant_group_bytes(l) +
+           quant_near_bytes(l);
 }
 
 /* Groups that columns [0, k) of a shard touch. */
@@ -109,19 +124,38 @@ static inline int32_t quant_groups(int32_t skip, int32_t k)
 static inline size_t quant_panel_bytes(const struct quant_layout *l, int32_t skip, int32_t k)
 {
     int32_t n = quant_groups(skip, k);
-    return n ? quant_group_at(l, skip, n - 1) + quant_group_bytes(l) : 0;
+    return n ? quant_group_at(l, skip, n - 1) + quant_group_bytes(l) - quant_near_bytes(l) : 0;
 }
 
-/* Offset in the head of sub [PANEL] of half h of a group; and from there to its sub_min. */
-static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group, int h)
+/* Offset in the panel of a group's sub [halves][PANEL]; from there to its sub_min, and to the next
+ * group's behind the same head. */
+static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
-    int32_t g = (group + skip / GROUP) % l->super;
-    return PANEL * ((l->has_min ? 4U : 2U) + (size_t)(g * l->halves + h));
+    if (quant_near_bytes(l))
+        return quant_group_at(l, skip, group) - quant_near_bytes(l);
+    size_t g = (size_t)((group + skip / GROUP) % l->super * l->halves);
+    return quant_head_at(l, skip, group) + PANEL * ((l->has_min ? 4U : 2U) + g);
 }
 
 static inline size_t quant_sub_min_step(const struct quant_layout *l)
 {
-    return PANEL * (size_t)(l->super * l->halves);
+    return PANEL * (size_t)(l->halves * (quant_near_bytes(l) ? 1 : l->super));
+}
+
+static inline size_t quant_sub_step(const struct quant_layout *l)
+{
+    return quant_near_bytes(l) ? quant_group_bytes(l) : PANEL * (size_t)l->halves;
+}
+
+/* Offset in a group of the line that has quad j's `bits` (4, 2 or 1) bits. */
+static inline size_t quant_line_at(const struct quant_layout *l, int j, int bits)
+{
+    int one = l->bits & 1, two = l->bits >> 1 & 1, four = l->bits >> 2 & 1;
+    int at = j / 4 * (one + 2 * two + 4 * four);
+    if (bits == 1)
+        return 64 * (size_t)at;
+    at += one + j % 4 / 2 * (two + 2 * four);
+    return 64 * (size_t)(bits == 2 ? at : at + two + j % 2);
 }
 
 /* Code of element e of a group (at its first byte) in column col. */
@@ -133,17 +167,18 @@ static inline unsigned quant_code(const struct quant_layout *l, const uint8_t *g
     if (l->bits & 8)
         return group[j * 128 + col * 4 + e % 4];
     if (l->bits & 4) {
-        code = (unsigned)group[j * 64 + byte] >> 4 * half & 15U;
+        code = (unsigned)group[quant_line_at(l, j, 4) + (size_t)byte] >> 4 * half & 15U;
         shift = 4;
-        group += QUADS * 64;
     }
     if (l->bits & 2) {
-        code |= ((unsigned)group[j / 2 * 64 + byte] >> (j % 2 * 4 + half * 2) & 3U) << shift;
+        unsigned line = group[quant_line_at(l, j, 2) + (size_t)byte];
+        code |= (line >> (j % 2 * 4 + half * 2) & 3U) << shift;
         shift += 2;
-        group += QUADS / 2 * 64;
     }
-    if (l->bits & 1)
-        code |= ((unsigned)group[j / 4 * 64 + byte] >> (j % 4 * 2 + half) & 1U) << shift;
+    if (l->bits & 1) {
+        unsigned line = group[quant_line_at(l, j, 1) + (size_t)byte];
+        code |= (line >> (j % 4 * 2 + half) & 1U) << shift;
+    }
     return code;
 }
 
@@ -159,7 +194,7 @@ static inline float quant_scale(const struct quant_pack *p, const char *panel, i
     const struct quant_layout *l = p->lay;
     const char *head = panel + quant_head_at(l, skip, group);
     const uint16_t *d = (const uint16_t *)(const void *)head;
-    const int8_t *sub = (const int8_t *)head + quant_sub_at(l, skip, group, h);
+    const int8_t *sub = (const int8_t *)panel + quant_sub_at(l, skip, group) + PANEL * h;
     int m = 1, m_min = 1;
     if (l->nibble_subs) {
         m = (uint8_t)sub[col] & 15;

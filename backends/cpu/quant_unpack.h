@@ -61,18 +61,18 @@ ALWAYS_INLINE struct bytes load_codes(struct quant_layout l, const uint8_t *grou
     group += 4 * VL * q;
     if (l.bits == 8)
         return (struct bytes){b_load(group + j * 128), b_load(group + j * 128 + 64)};
-    const uint8_t *twos = group + (l.bits & 4 ? QUADS * 64 : 0);
-    const uint8_t *ones = twos + (l.bits & 2 ? QUADS / 2 * 64 : 0);
     if (l.bits & 4)
-        c = both_fields(b_load(group + j * 64), 0, 4, 0, 15);
+        c = both_fields(b_load(group + quant_line_at(&l, j, 4)), 0, 4, 0, 15);
     if (l.bits & 2) {
         int at = j % 2 * 4;
-        struct bytes two = both_fields(b_load(twos + j / 2 * 64), at, at + 2, l.bits & 4, 3);
+        struct bytes two =
+            both_fields(b_load(group + quant_line_at(&l, j, 2)), at, at + 2, l.bits & 4, 3);
         c = l.bits & 4 ? with_fields(c, two) : two;
     }
     if (l.bits & 1) {
         int at = j % 4 * 2;
-        c = with_fields(c, both_fields(b_load(ones + j / 4 * 64), at, at + 1, l.bits & 6, 1));
+        c = with_fields(
+            c, both_fields(b_load(group + quant_line_at(&l, j, 1)), at, at + 1, l.bits & 6, 1));
     }
     return c;
 }
@@ -213,7 +213,7 @@ ALWAYS_INLINE void unpack_groups(struct quant_layout l, const struct quant_panel
             }
         for (int h = 0; h < l.halves; h++)
             for (int q = 0; q < PAIRS; q++) {
-                const char *sub = head + quant_sub_at(&l, t->shape.skip, g, h);
+                const char *sub = t->panel + quant_sub_at(&l, t->shape.skip, g) + PANEL * h;
                 struct scales s = sub_scales(l, load_head(l, head, q), sub, q);
                 v_store(out->scale[h] + VL * q, s.scale.a);
                 v_store(out->scale[h] + PANEL / 2 + VL * q, s.scale.b);
