@@ -101,6 +101,9 @@ ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel
                      .spread = group_spread(&l, t->panel, g),
                      .read = ahead ? t->read : (struct read_ahead){0}};
     struct scales shared[PAIRS];
+    if (l.super > 1 && !quant_near_bytes(&l)) /* subs are read out of order */
+        for (size_t at = 0; at < quant_head_bytes(&l); at += 64)
+            __builtin_prefetch(head + at);
     for (int q = 0; q < PAIRS; q++)
         shared[q] = load_head(l, head, q);
     for (int32_t i = 0; i < n; i++) {
