@@ -109,34 +109,51 @@ static void add_slice(const struct bf16_kernels *k, const struct bf16_panel *t, 
     }
 }
 
-/* Adds slice s's sums to the tree, a binary counter of finished subtrees; after the last slice acc
- * is the whole. */
-static void climb_tree(int rows, int s, float (*acc)[PANEL], float (*tree)[BF16_ROWS][PANEL])
+/* Sums of a panel: the tree of slices is a binary counter of finished subtrees, tree[level] one that
+ * waits. */
+struct panel_sums {
+    _Alignas(64) float acc[BF16_ROWS][PANEL], tree[TREE_LEVELS][BF16_ROWS][PANEL];
+};
+
+/* Where the sums of slice s are made: those of an even slice are a leaf that waits. */
+static float (*slice_sums(struct panel_sums *own, int s))[PANEL]
 {
-    int level = 0;
-    for (; s >> level & 1; level++)
+    return s % 2 == 0 ? own->tree[0] : own->acc;
+}
+
+/* Adds slice s's sums to the tree.  Returns the subtree that it finishes: after the last slice, the
+ * whole. */
+static float (*climb_tree(int rows, int s, struct panel_sums *own))[PANEL]
+{
+    float(*sums)[PANEL] = slice_sums(own, s);
+    for (int level = 0; s >> level & 1; level++) {
+        float(*waits)[PANEL] = own->tree[level];
+        float(*to)[PANEL] = s >> (level + 1) & 1 ? own->acc : own->tree[level + 1];
         for (int r = 0; r < rows; r++)
             for (int c = 0; c < PANEL; c++)
-                acc[r][c] = tree[level][r][c] + acc[r][c];
-    memcpy(tree[level], acc, (size_t)rows * sizeof *acc);
+                to[r][c] = waits[r][c] + sums[r][c];
+        sums = to;
+    }
+    return sums;
 }
 
 void bf16_panel_product(const struct bf16_kernels *k, const struct bf16_panel *t)
 {
-    _Alignas(64) float acc[BF16_ROWS][PANEL], tree[TREE_LEVELS][BF16_ROWS][PANEL];
+    struct panel_sums own;
+    float(*sums)[PANEL] = own.tree[0];
     int groups = bf16_groups(t->n_slices, t->slice_end), group = 0, from = 0;
     const uint16_t *w = t->panel;
     for (int s = 0; s < t->n_slices; from = t->slice_end[s++]) {
         int pairs = (t->slice_end[s] - from + 1) / 2;
-        memset(acc, 0, (size_t)t->rows * sizeof acc[0]);
-        add_slice(k, t, w, pairs, group, groups, acc);
-        if (t->n_slices > 1)
-            climb_tree(t->rows, s, acc, tree);
+        memset(slice_sums(&own, s), 0, (size_t)t->rows * sizeof own.acc[0]);
+        add_slice(k, t, w, pairs, group, groups, slice_sums(&own, s));
+        sums = climb_tree(t->rows, s, &own);
         group += (pairs + BF16_GROUP / 2 - 1) / (BF16_GROUP / 2);
         w += (size_t)pairs * PANEL * 2;
     }
-    for (int r = 0; r < t->rows; r++)
-        for (int c = 0; c < t->cols; c++)
-            t->out[(size_t)r * t->out_stride + (size_t)c] =
-                t->bias ? acc[r][c] + t->bias[c] : acc[r][c];
+    for (int r = 0; r < t->rows; r++) {
+        for (int c = 0; t->bias && c < PANEL; c++)
+            sums[r][c] += t->bias[c];
+        memcpy(t->out + (size_t)r * t->out_stride, sums[r], (size_t)t->cols * sizeof(float));
+    }
 }
