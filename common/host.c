@@ -211,22 +211,37 @@ struct host_taken host_taken(void)
                                .files = kib_of("Pss_File:")};
 }
 
-void host_cpu_name(char *name, size_t size)
+/* A 64-bit Arm kernel gives the maker's and the part's number in place of a name (Arm Architecture Reference Manual,
+ * MIDR_EL1). */
+void host_cpu_name_of(const char *cpuinfo, char *name, size_t size)
 {
-    char line[256];
+    char line[256], maker[16] = "";
     snprintf(name, size, "unnamed");
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *f = fopen(cpuinfo, "r");
     if (!f)
         return;
     while (fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
+        if (!colon || colon[1] != ' ')
             continue;
         colon[strcspn(colon, "\n")] = '\0';
-        snprintf(name, size, "%s", colon + 2);
+        const char *value = colon + 2;
+        if (strncmp(line, "CPU implementer", 15) == 0)
+            snprintf(maker, sizeof maker, "%s", value);
+        if (strncmp(line, "model name", 10) == 0)
+            snprintf(name, size, "%s", value);
+        else if (strncmp(line, "CPU part", 8) == 0)
+            snprintf(name, size, "Arm processor, implementer %s, part %s", maker, value);
+        else
+            continue;
         break;
     }
     fclose(f);
+}
+
+void host_cpu_name(char *name, size_t size)
+{
+    host_cpu_name_of("/proc/cpuinfo", name, size);
 }
 
 struct host_arm host_arm(void)

@@ -36,7 +36,12 @@ struct host_arm {
 };
 struct host_arm host_arm(void);
 
-/* "Intel(R) Xeon(R) Processor" (copied into name, cut to size). */
+/* "Intel(R) Xeon(R) Processor", or of a 64-bit Arm processor the numbers of maker and part (copied into name,
+ * cut to size). */
 void host_cpu_name(char *name, size_t size);
+#ifdef __linux__
+/* The same from a file in the form of /proc/cpuinfo; "unnamed" where it tells nothing. */
+void host_cpu_name_of(const char *cpuinfo, char *name, size_t size);
+#endif
 
 #endif

@@ -25,7 +25,7 @@ struct read_ahead {
 struct read_ahead read_ahead_here(void);
 
 /* The pattern, at least `bytes` ahead, for what no processor foresees: what follows `bytes` that are
- * read again and again, and weights of fewer than 8 bits. */
+ * read again and again. */
 static inline struct read_ahead read_ahead_of_next(struct read_ahead r, uint32_t bytes)
 {
     r.bytes = r.bytes < bytes ? bytes : r.bytes;
