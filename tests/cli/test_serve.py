@@ -246,7 +246,7 @@ def a_machine_sleeps_in_the_middle_of_answers():
             pids = [c.serve.pid, *ours(children(c.serve.pid))]
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
-            awake = time.monotonic() + 3
+            awake = time.monotonic() + 12
             tap.wait_for(lambda: time.monotonic() > awake, "the end of all deadlines")
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
@@ -267,7 +267,8 @@ def a_machine_sleeps_in_the_middle_of_answers():
             return slept == len(rids)
         tap.race(asleep_in_time)
         (at,) = set(re.findall(r"HTTP at http://([^/\s]+)", c.log()))
-        tap.wait_for(lambda: ready(at), "the gateway is connected")
+        tap.wait_for(lambda: "no sign of life" in c.log() or ready(at), "the gateway is connected")
+        assert "no sign of life" not in c.log(), "`ingot serve` slept as long as its gateway"
         assert [a.key() for a in client.answers(asked[:1], False)] == want[:1]
 
 
@@ -293,6 +294,11 @@ def http_is_served_and_started_again():
         tap.wait_for(lambda: len(address()) == 2 and ready(address()[1]), "the gateway is started again")
         tap.wait_for(lambda: f"HTTP at http://{address()[1]}/v1" in c.log(), "its new address is said")
         assert models(address()[1]) == ["demo-model"]
+        (pid,) = gateways()
+        os.kill(pid, signal.SIGSTOP)
+        tap.wait_for(lambda: len(address()) == 3 and ready(address()[2]), "a gateway that is stopped is replaced")
+        assert "no sign of life" in c.log() and gone([pid])
+        tap.wait_for(lambda: f"HTTP at http://{address()[2]}/v1" in c.log(), "its new address is said")
         pids = children(c.serve.pid)
         c.serve.send_signal(signal.SIGTERM)
         assert c.serve.wait(tap.LIMIT) == 0
