@@ -97,7 +97,7 @@ void admissions_refuse(struct coordinator *co, uint64_t now_us)
     while ((r = request_next(co->requests, &at)))
         if (r->state == REQ_LIVE && r->admitted_turn == co->turn && !r->resumed) {
             r->admitted = false;
-            answer_fail(co, r, ST_BUSY, true, why, now_us);
+            answer_fail(co, r, ST_IO, true, why, now_us);
         }
 }
 

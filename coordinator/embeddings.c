@@ -8,6 +8,11 @@ bool embeddings_given(const struct coordinator *co)
     return co->mt.modules.present && co->shape.embedding == (uint32_t)co->mt.modules.dim;
 }
 
+bool embeddings_alone(const struct coordinator *co)
+{
+    return co->mt.modules.whole || co->shape.headless;
+}
+
 enum status embeddings_take(const struct coordinator *co, struct request *r,
                             const struct step_result *result, uint32_t i)
 {

@@ -7,6 +7,8 @@
 
 /* Do the worker groups give the embeddings that the model's modules describe? */
 bool embeddings_given(const struct coordinator *co);
+/* Does the model give nothing else: no answers? */
+bool embeddings_alone(const struct coordinator *co);
 
 /* Keeps entry i of the result for the request's Finish, cut to its dimensions.  ST_NOMEM. */
 MUST_CHECK enum status embeddings_take(const struct coordinator *co, struct request *r,

@@ -69,19 +69,19 @@ static const char *why_not_attached(const struct request *r, const struct reques
     return NULL;
 }
 
-/* Why the request is not taken now; all of it passes. */
-static const char *refuse_now(const struct coordinator *co, const struct owner *owner,
-                              const struct request_head *h)
+/* Does the server take requests now?  Each of its reasons passes: ST_BUSY; ST_IO of the journal. */
+static enum status may_take(const struct coordinator *co, const struct owner *owner,
+                            const struct request_head *h)
 {
     if (!h->has_resume && recovery_has(co, owner, h->id))
-        return "the request is being read from the journal";
+        FAIL(ST_BUSY, "the request is being read from the journal");
     if (!h->has_resume && !journal_may_admit(co->journal))
-        return "the journal cannot be written: no new request is taken (--journal-sync)";
+        FAIL(ST_IO, "the journal cannot be written: no new request is taken (--journal-sync)");
     if (co->draining)
-        return "the server is draining and takes no new requests";
+        FAIL(ST_BUSY, "the server is draining and takes no new requests");
     if (!co->fleet)
-        return "no worker group is connected yet";
-    return NULL;
+        FAIL(ST_BUSY, "no worker group is connected yet");
+    return ST_OK;
 }
 
 /* Reserves the id, and counts one sample of the tenant: the request may have more, but only the text thread knows. */
@@ -108,10 +108,10 @@ static enum status take_request(struct coordinator *co, const struct owner *owne
 }
 
 static void reject(struct coordinator *co, struct client *c, const char *id, enum status st,
-                   const char *detail, const struct tenant_refusal *why, uint64_t now_us)
+                   bool passes, const char *detail, const struct tenant_refusal *why,
+                   uint64_t now_us)
 {
     struct client_msg m = {.type = MSG_REJECTED};
-    bool passes = reply_passes(st);
     metrics_rejected(&co->metrics, st);
     m.u.error = (struct msg_error){.request_id = id,
                                    .code = st,
@@ -147,15 +147,15 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         r = NULL;
     }
     if (r && r->state == REQ_RESERVED && r->resumed && (r->recovered || !h->has_resume)) {
-        reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
+        reject(co, c, h->id, ST_BUSY, true, "the request is being resumed", &refusal, now_us);
         return;
     }
-    const char *why = r ? why_not_attached(r, h, &refusal.field) : refuse_now(co, &owner, h);
+    const char *why = r ? why_not_attached(r, h, &refusal.field) : NULL;
     if (r && why &&
         r->recovered) { /* its client had more than the journal: it goes on from there */
         r->abandoned = true;
         answer_cancel(co, r, REASON_CANCELLED, now_us);
-        reject(co, c, h->id, ST_BUSY, "the request is being resumed", &refusal, now_us);
+        reject(co, c, h->id, ST_BUSY, true, "the request is being resumed", &refusal, now_us);
         return;
     }
     if (r && !why) {
@@ -165,10 +165,15 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         return;
     }
     if (r) {
-        reject(co, c, h->id, ST_RANGE, why, &refusal, now_us);
+        reject(co, c, h->id, ST_RANGE, false, why, &refusal, now_us);
         return;
     }
-    enum status st = why ? ST_BUSY : take_request(co, &owner, h, now_us, &r, &refusal);
+    enum status st = may_take(co, &owner, h);
+    if (st != ST_OK) {
+        reject(co, c, h->id, st, true, status_text(), &refusal, now_us);
+        return;
+    }
+    st = take_request(co, &owner, h, now_us, &r, &refusal);
     if (st == ST_OK) {
         st = text_requests_submit(co, c, h, r);
         if (st != ST_OK) {
@@ -177,7 +182,7 @@ void generate_take(struct coordinator *co, struct client *c, const struct reques
         }
     }
     if (st != ST_OK) {
-        reject(co, c, h->id, st, why ? why : status_text(), &refusal, now_us);
+        reject(co, c, h->id, st, reply_passes(st), status_text(), &refusal, now_us);
         return;
     }
     request_join(co->requests, r, c, &c->requests);

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "coordinator/admissions.h"
 #include "coordinator/answers.h"
+#include "coordinator/embeddings.h"
 #include "coordinator/grammars.h"
 #include "coordinator/notify.h"
 
@@ -247,7 +248,11 @@ static void begin_serving(struct coordinator *co, struct worker_group *g, uint64
     log_line(LOG_INFO,
              "worker group of %u ranks is active (%s, %s, epoch %" PRIu64 ", %u blocks of %u; %s)",
              g->world, g->backend, g->coll, g->epoch, n, g->block_len, worker_group_name(g, name));
-    coordinator_notify(co, "group-up %" PRIu64 " %u", g->launch, g->world);
+    coordinator_notify(co, "group-up %" PRIu64 " %u%s%s", g->launch, g->world,
+                       embeddings_alone(co) ? "" : " answers",
+                       !embeddings_given(co)   ? ""
+                       : co->mt.modules.scores ? " scores"
+                                               : " embeddings");
 }
 
 static void activate(struct coordinator *co, uint64_t now_us)

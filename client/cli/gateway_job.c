@@ -15,7 +15,9 @@
 enum {
     RESTART_US = 1000 * 1000,
     STOP_US = 2 * 1000 * 1000,
-    EXIT_OPTIONS = 2, /* of ingot-gateway */
+    SILENCE_US = 10 * 1000 * 1000, /* it writes a line each second */
+    MOST_LOOK_US = 1000 * 1000,    /* we were stopped ourselves, or the machine slept */
+    EXIT_OPTIONS = 2,              /* of ingot-gateway */
     EXIT_IN_USE = 3,
 };
 
@@ -64,19 +66,36 @@ static enum status start(struct gateway_job *g)
     enum status st = child_start(&g->pid, &a, fd[1]);
     close(fd[1]);
     g->notify_fd = fd[0];
-    g->start_at_us = 0;
+    g->start_at_us = g->silent_us = 0;
     return st;
 }
 
-static void read_address(struct gateway_job *g)
+/* false: nothing has come. */
+static bool read_lines(struct gateway_job *g)
 {
     char line[160];
     ssize_t n = g->notify_fd >= 0 ? read(g->notify_fd, line, sizeof line - 1) : 0;
     if (n <= 0)
-        return;
+        return false;
     line[n] = '\0';
     if (sscanf(line, "listening %127s", g->address) == 1)
         g->listened = true;
+    return true;
+}
+
+static void end_silent(struct gateway_job *g)
+{
+    uint64_t now = clock_us(), since = now - g->looked_us;
+    g->looked_us = now;
+    g->silent_us += since < MOST_LOOK_US ? since : MOST_LOOK_US;
+    if (read_lines(g) || !*g->address)
+        g->silent_us = 0;
+    if (g->silent_us < SILENCE_US)
+        return;
+    log_line(LOG_WARN, "the gateway has given no sign of life for %d s: ending it",
+             SILENCE_US / (1000 * 1000));
+    g->silent_us = 0;
+    kill(g->pid, SIGKILL);
 }
 
 static void forget(struct gateway_job *g)
@@ -119,7 +138,7 @@ enum status gateway_job_poll(struct gateway_job *g, const char *endpoint)
         give_up(g, "%s", status_text());
         return ST_OK;
     }
-    read_address(g);
+    end_silent(g);
     if (g->pid && waitpid(g->pid, &ws, WNOHANG) == g->pid)
         return on_end(g, ws);
     return ST_OK;

@@ -15,14 +15,17 @@ struct gateway_job {
     pid_t pid; /* 0: does not run */
     int notify_fd;
     uint64_t start_at_us;
-    char address[128]; /* "127.0.0.1:8080", "": does not listen now */
-    bool listened;     /* once */
-    char why[256];     /* there is no gateway any more; "": there is, or none was wanted */
+    uint64_t looked_us; /* the last time */
+    uint64_t silent_us; /* how long it has been looked at in vain */
+    char address[128];  /* "127.0.0.1:8080", "": does not listen now */
+    bool listened;      /* once */
+    char why[256];      /* there is no gateway any more; "": there is, or none was wanted */
 };
 
 /* args is borrowed: http, and the options that the gateway gets. */
 void gateway_job_init(struct gateway_job *g, const struct serve_args *args);
-/* Starts it, sees whether it listens or has ended, starts it again after a crash.  endpoint: of the coordinator; NULL:
+/* Starts it, sees whether it listens or has ended, starts it again after a crash.  One that listens and then gives no sign
+ * of life for 10 s (it is stopped, or its loop hangs) is killed.  endpoint: of the coordinator; NULL:
  * not there yet.  ST_RANGE: the address is not one, or is open to other hosts without a key. */
 MUST_CHECK enum status gateway_job_poll(struct gateway_job *g, const char *endpoint);
 /* Does it listen, or is it given up? */

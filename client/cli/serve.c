@@ -28,6 +28,19 @@ static void say_http(const struct gateway_job *g, bool *said)
     fflush(stdout);
 }
 
+/* No command asks a running server for a vector: HTTP does, or the Python client. */
+static void say_vector(const struct gateway_job *g, const char *label, const char *path,
+                       const char *body, const char *call)
+{
+    const char *key = getenv("INGOT_API_KEY");
+    bool locked = g->args->api_keys || (key && *key);
+    if (*g->address)
+        printf("  %-7s curl http://%s%s%s -d '%s'\n", label, g->address, path,
+               locked ? " -H \"Authorization: Bearer $INGOT_API_KEY\"" : "", body);
+    else
+        printf("  %-7s %s of the Python client (client/python)\n", label, call);
+}
+
 static void say_ready(const struct supervisor *s, const struct gateway_job *g, const char *key,
                       bool *said_http)
 {
@@ -39,9 +52,18 @@ static void say_ready(const struct supervisor *s, const struct gateway_job *g, c
     say_http(g, said_http);
     if (*g->why)
         printf("No HTTP: %s\n", g->why);
-    printf("  ask:    %s generate%s%s --prompt 'Once upon a time'\n", ingot,
-           usual ? "" : " --connect ", usual ? "" : ep);
-    printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
+    unsigned gives = supervisor_gives(s);
+    if (gives & GIVES_ANSWERS) {
+        printf("  ask:    %s generate%s%s --prompt 'Once upon a time'\n", ingot,
+               usual ? "" : " --connect ", usual ? "" : ep);
+        printf("  talk:   %s chat%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
+    }
+    if (gives & GIVES_EMBEDDINGS)
+        say_vector(g, "embed:", "/v1/embeddings", "{\"input\": \"Once upon a time\"}", "embed()");
+    if (gives & GIVES_SCORES)
+        say_vector(g, "score:", "/v1/rerank",
+                   "{\"query\": \"What is a fox?\", \"documents\": [\"An animal.\", \"A car.\"]}",
+                   "rerank()");
     printf("  look:   %s status%s%s\n", ingot, usual ? "" : " --connect ", usual ? "" : ep);
     printf("  end:    Ctrl-C\n");
     fflush(stdout);

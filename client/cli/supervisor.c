@@ -50,6 +50,7 @@ struct supervisor {
     int n_groups;
     bool private_network; /* of each group with mpirun */
     bool listening, ready, ended, draining;
+    unsigned gives; /* bits of enum supervisor_gives */
     int exit_code;
     char failure_path[PRIVATE_PATH]; /* where children write why they could not start */
     char why[1024];                  /* what the coordinator wrote there */
@@ -218,6 +219,14 @@ static struct group_job *job_of(struct supervisor *s, const char *launch)
     return NULL;
 }
 
+/* The words of a group-up. */
+static unsigned gives_of(const char *line)
+{
+    return (strstr(line, " answers") ? GIVES_ANSWERS : 0U) |
+           (strstr(line, " embeddings") ? GIVES_EMBEDDINGS : 0U) |
+           (strstr(line, " scores") ? GIVES_SCORES : 0U);
+}
+
 static void on_event(struct supervisor *s, const char *line)
 {
     struct group_job *g;
@@ -228,6 +237,7 @@ static void on_event(struct supervisor *s, const char *line)
         s->listening = true;
     } else if (strncmp(line, "group-up ", 9) == 0) {
         s->ready = s->coordinator_served = true;
+        s->gives = gives_of(line);
     } else if (strncmp(line, "group-joined ", 13) == 0) {
         if ((g = job_of(s, line + 13)))
             g->joined = s->groups_served = true;
@@ -422,6 +432,11 @@ const char *supervisor_endpoint(const struct supervisor *s)
 const char *supervisor_local_endpoint(const struct supervisor *s)
 {
     return !s->listening ? NULL : has_local(s) ? s->local : s->endpoint;
+}
+
+unsigned supervisor_gives(const struct supervisor *s)
+{
+    return s->gives;
 }
 
 int supervisor_exit_code(const struct supervisor *s)

@@ -26,6 +26,9 @@ MUST_CHECK enum status supervisor_start(struct supervisor **out,
 
 enum supervisor_state { SUP_STARTING, SUP_READY, SUP_ENDED };
 
+/* What requests to the model bring: tokens, the vector of a text, the score of a query and a document. */
+enum supervisor_gives { GIVES_ANSWERS = 1, GIVES_EMBEDDINGS = 2, GIVES_SCORES = 4 };
+
 /* Handles what has happened, waiting at most timeout_ms.  ST_OK, or why serving is not possible any
  * more (the coordinator ended, the model cannot be served, groups die at once again and again). */
 MUST_CHECK enum status supervisor_poll(struct supervisor *s, int timeout_ms,
@@ -35,6 +38,9 @@ MUST_CHECK enum status supervisor_poll(struct supervisor *s, int timeout_ms,
 const char *supervisor_endpoint(const struct supervisor *s);
 /* The one for processes of this server, which needs no key. */
 const char *supervisor_local_endpoint(const struct supervisor *s);
+
+/* Bits of enum supervisor_gives, once SUP_READY. */
+unsigned supervisor_gives(const struct supervisor *s);
 
 /* Drain: running requests end, then everything.  Go on polling until SUP_ENDED. */
 void supervisor_drain(struct supervisor *s);

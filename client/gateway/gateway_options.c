@@ -216,7 +216,9 @@ static const struct option_row rows[] = {
      .def = "-1",
      .min = -1,
      .max = 1024,
-     .help = "Write a line with the address to this descriptor once it listens, for a supervisor."},
+     .help =
+         "Write a line with the address to this descriptor once it listens, and another one each "
+         "second, for a supervisor."},
     {.name = "print-config",
      ROW(print_config, OPT_FLAG),
      .help = "Print the options in effect and end."},

@@ -1,23 +1,27 @@
 /* ingot-gateway: options, signals, the loop. */
+#include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/gateway/gateway.h"
 #include "client/gateway/gateway_options.h"
 #include "common/log.h"
 #include "common/parent.h"
 
-enum { POLL_KEYS_MS = 500 };
+enum { POLL_KEYS_MS = 500, BEAT_S = 1 };
 
 struct program {
     struct gateway_options options;
     struct gateway gateway;
     struct event_base *base;
     struct http_server *server;
-    struct event *sigterm, *sigint, *sighup, *drain_limit, *poll_keys;
+    struct event *sigterm, *sigint, *sighup, *drain_limit, *poll_keys, *beat;
     struct secret tenants_secret;
     bool draining;
 };
@@ -87,6 +91,29 @@ static void on_poll_keys(evutil_socket_t fd, short what, void *ctx)
     api_keys_poll(p->gateway.keys);
 }
 
+/* The loop turns.  A full pipe is a supervisor that is stopped. */
+static void on_beat(evutil_socket_t fd, short what, void *ctx)
+{
+    static const char line[] = "alive\n";
+    struct program *p = ctx;
+    (void)fd, (void)what;
+    if (write((int)p->options.notify_fd, line, sizeof line - 1) < 0 && errno != EAGAIN)
+        event_del(p->beat);
+}
+
+static enum status begin_beats(struct program *p)
+{
+    const struct timeval interval = {.tv_sec = BEAT_S};
+    int fd = (int)p->options.notify_fd;
+    p->beat = event_new(p->base, -1, EV_PERSIST, on_beat, p);
+    if (!p->beat || event_add(p->beat, &interval) != 0)
+        FAIL(ST_NOMEM, "no memory for an event loop");
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+        FAIL(ST_IO, "--notify-fd %d: %s", fd, strerror(errno));
+    dprintf(fd, "listening %s\n", http_server_address(p->server, 0));
+    return ST_OK;
+}
+
 static enum status open_keys(struct program *p)
 {
     const struct timeval interval = {.tv_usec = POLL_KEYS_MS * 1000};
@@ -146,7 +173,7 @@ static enum status start(struct program *p)
         log_line(LOG_INFO, "listening at %s://%s", p->options.tls_cert ? "https" : "http",
                  http_server_address(p->server, i));
     if (p->options.notify_fd >= 0)
-        dprintf((int)p->options.notify_fd, "listening %s\n", http_server_address(p->server, 0));
+        TRY(begin_beats(p));
     TRY(api_keys_own_tenant(p->gateway.keys, tenant));
     const struct upstream_config upstream = {.endpoints = endpoints,
                                              .n_endpoints = n_endpoints,
@@ -162,7 +189,8 @@ static enum status start(struct program *p)
 
 static void stop(struct program *p)
 {
-    struct event *events[] = {p->sigterm, p->sigint, p->sighup, p->drain_limit, p->poll_keys};
+    struct event *events[] = {p->sigterm,     p->sigint,    p->sighup,
+                              p->drain_limit, p->poll_keys, p->beat};
     http_server_destroy(p->server); /* ends the answers */
     upstream_destroy(p->gateway.upstream);
     access_log_close(p->gateway.access_log);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 
 from cli_tools import BIN, INGOT, ok
+import encoder_model
 import ingot_client
 import tap
 import temp_dir
@@ -244,7 +246,7 @@ def a_machine_sleeps_in_the_middle_of_answers():
             pids = [c.serve.pid, *ours(children(c.serve.pid))]
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
-            awake = time.monotonic() + 3
+            awake = time.monotonic() + 12
             tap.wait_for(lambda: time.monotonic() > awake, "the end of all deadlines")
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
@@ -265,7 +267,8 @@ def a_machine_sleeps_in_the_middle_of_answers():
             return slept == len(rids)
         tap.race(asleep_in_time)
         (at,) = set(re.findall(r"HTTP at http://([^/\s]+)", c.log()))
-        tap.wait_for(lambda: ready(at), "the gateway is connected")
+        tap.wait_for(lambda: "no sign of life" in c.log() or ready(at), "the gateway is connected")
+        assert "no sign of life" not in c.log(), "`ingot serve` slept as long as its gateway"
         assert [a.key() for a in client.answers(asked[:1], False)] == want[:1]
 
 
@@ -291,6 +294,11 @@ def http_is_served_and_started_again():
         tap.wait_for(lambda: len(address()) == 2 and ready(address()[1]), "the gateway is started again")
         tap.wait_for(lambda: f"HTTP at http://{address()[1]}/v1" in c.log(), "its new address is said")
         assert models(address()[1]) == ["demo-model"]
+        (pid,) = gateways()
+        os.kill(pid, signal.SIGSTOP)
+        tap.wait_for(lambda: len(address()) == 3 and ready(address()[2]), "a gateway that is stopped is replaced")
+        assert "no sign of life" in c.log() and gone([pid])
+        tap.wait_for(lambda: f"HTTP at http://{address()[2]}/v1" in c.log(), "its new address is said")
         pids = children(c.serve.pid)
         c.serve.send_signal(signal.SIGTERM)
         assert c.serve.wait(tap.LIMIT) == 0
@@ -354,6 +362,39 @@ def a_taken_port_of_http_is_said():
                                capture_output=True, text=True, timeout=tap.LIMIT,
                                env={k: v for k, v in os.environ.items() if k != "INGOT_API_KEY"})
         assert p.returncode == 2 and "gateway cannot serve" in p.stderr, p
+
+
+def posted(command, key):
+    """The answer to a curl command that was printed."""
+    curl, url, *options = shlex.split(command.replace("$INGOT_API_KEY", key))
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    assert curl == "curl" and given.keys() == ({"-H", "-d"} if key else {"-d"}), command
+    q = urllib.request.Request(url, given["-d"].encode(), dict([given["-H"].split(": ")]) if key else {})
+    with urllib.request.urlopen(q, timeout=tap.LIMIT) as r:
+        return json.loads(r.read())
+
+
+def named_when_ready(model, *extra, http="127.0.0.1:0", key=""):
+    """The commands that are printed, by their labels.  Those of HTTP are tried."""
+    with Cluster(model, threads=1, http=http, extra=extra, env={"INGOT_API_KEY": key}) as c:
+        log = tap.wait_for(lambda: "\n  end: " in c.log() and c.log(), "it is ready")
+        commands = dict(re.findall(r"^  (\w+): +(.*)$", log, re.M))
+        if http != "off":
+            tap.wait_for(lambda: ready(re.search(r"HTTP at http://([^/]+)", log)[1]), "the gateway is connected")
+            for label, member in (("embed", "data"), ("score", "results")):
+                assert label not in commands or posted(commands[label], key)[member], commands
+        return commands
+
+
+@tap.case
+def what_the_model_gives_is_named_when_it_is_ready():
+    """A model of embeddings or scores alone would refuse `ingot chat`."""
+    always, encoder, reranker = {"look", "end"}, encoder_model.HERE / "bert", encoder_model.HERE / "bert-reranker"
+    assert named_when_ready(DEMO, http="off").keys() == always | {"ask", "talk"}
+    assert named_when_ready(DEMO, "--embed").keys() == always | {"page", "ask", "talk", "embed"}
+    assert named_when_ready(encoder, key="a-key").keys() == always | {"page", "embed"}
+    assert named_when_ready(reranker).keys() == always | {"page", "score"}
+    assert "Python" in named_when_ready(reranker, http="off")["score"]
 
 
 @tap.case

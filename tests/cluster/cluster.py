@@ -8,6 +8,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,11 @@ def command_of(pid):
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
     except OSError:
         return ""
+
+
+def full_disk(pid, is_full):
+    """No file of the process may grow: as when the disk is full."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 if is_full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def mpirun_command(n):

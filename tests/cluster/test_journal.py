@@ -3,7 +3,6 @@ there, and a journal that cannot be written takes none."""
 import json
 import os
 import pathlib
-import resource
 import struct
 import subprocess
 import sys
@@ -12,9 +11,10 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 import ingot_client  # noqa: E402
 import tap  # noqa: E402
 import temp_dir  # noqa: E402
-from cluster import BIN, DEMO, Cluster, Parts  # noqa: E402
+from cluster import BIN, DEMO, Cluster, Parts, full_disk  # noqa: E402
 
 PROMPT = b"Once upon a time"
+IO = 2  # enum Code
 # greedy; several samples, of which stop strings end some; penalties; log probabilities, with others beside them, of
 # the prompt; a bias; a context-free grammar; a call that must be made; no seed given
 SUMS = b'root ::= (sum "; "){4,9}\nsum ::= term ([-+*] term)*\nterm ::= [1-9] [0-9]{0,3} | "(" sum ")"\n'
@@ -128,11 +128,6 @@ def accepted_requests_outlive_the_coordinator():
         assert r.returncode in (0, 4) and r.stdout.count("the same") > 3, r
 
 
-def full(c, is_full):
-    """No file of the coordinator may grow: as when the disk is full."""
-    resource.prlimit(c.coordinator.pid, resource.RLIMIT_FSIZE, (1 if is_full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-
 def state(client):
     return client.call("Stats")[1].journal
 
@@ -152,18 +147,19 @@ def unwritable(sync):
             rid = client.start(text=PROMPT, **REQUESTS[0])
             return client.collect([rid], answers=answers | {rid: ingot_client.Answer()})[rid]
 
-        full(c, True)
+        full_disk(c.coordinator.pid, True)
         refused = ask_again()
         if durable:
             name, m = refused.error
             assert name == "Rejected" and m.retryable and m.retry_after_ms and "journal cannot be written" in m.detail, m
+            assert m.code == IO, m
             refused = ask_again()
-            assert refused.error and refused.error[1].retryable, "the second one is taken"
+            assert refused.error and refused.error[1].retryable and refused.error[1].code == IO, "the second one is taken"
         else:
             assert refused.key() == wanted.key()
         assert "not durable" in state(client) and "cannot be written" in state(client), state(client)
         assert client.collect([running], answers=answers)[running].finish, "a running request ends well"
-        full(c, False)
+        full_disk(c.coordinator.pid, False)
         tap.wait_for(lambda: "cannot be written" not in state(client), "the journal")
         again = patient(client, [client.start(request_id="again-0", text=PROMPT, **REQUESTS[0])], "again")["again-0"]
         assert again.key() == wanted.key()

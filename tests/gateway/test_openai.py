@@ -10,7 +10,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "cluster")]
 import tap  # noqa: E402
-from cluster import BIN, DEMO, PATIENT, Parts  # noqa: E402
+import temp_dir  # noqa: E402
+from cluster import BIN, DEMO, PATIENT, Parts, full_disk  # noqa: E402
 from gateway_process import Gateway  # noqa: E402
 from http_client import PATIENCE  # noqa: E402
 import openai_http  # noqa: E402
@@ -404,6 +405,19 @@ def one_tenant_that_has_too_many_is_told():
         for client in busy:
             assert client.answer().status == 200
             client.close()
+
+
+@tap.case
+def a_journal_that_cannot_be_written_is_503():
+    """No overload, which 429 would say: the one that finds it out, and those after it, on every path."""
+    with temp_dir.folder() as d, scripted("--journal", d) as (c, g):
+        full_disk(c.coordinator.pid, True)
+        for path, body in ((CHAT, {"messages": STORY}), (CHAT, {"messages": STORY, "stream": True}), (COMPLETIONS, {"prompt": "a"})):
+            status, headers, a = ask(path, port=g.port, max_tokens=1, **body)
+            assert status == 503 and "the journal cannot be written" in a["error"]["message"], (status, a)
+            assert a["error"]["type"] != "rate_limit_error" and float(headers["retry-after"]) > 0, (headers, a)
+        full_disk(c.coordinator.pid, False)
+        tap.wait_for(lambda: ask(CHAT, port=g.port, messages=STORY, max_tokens=1)[0] == 200, "the journal")
 
 
 def readable(client):

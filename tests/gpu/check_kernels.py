@@ -1,5 +1,5 @@
-"""Compiles the CUDA kernels for every architecture that is shipped, without a GPU, and compares what ptxas says of each
-kernel (registers, stack, spills) with tests/gpu/registers.txt.
+"""Compares what ptxas says of each CUDA kernel (registers, stack, spills) with tests/gpu/registers.txt, for the architectures
+that are shipped, without a GPU.
 
     check_kernels.py          as a test
     check_kernels.py --write [FILE.cu ...]
@@ -11,40 +11,23 @@ one only spills are looked at.
 """
 import concurrent.futures
 import functools
+import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
+import shlex
 import sys
-import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import before_wait  # noqa: E402
 import tap  # noqa: E402
-from nvcc import ARCHS, FLAGS, NVCC, ROOT, TABLE, need_nvcc, plain_names, version, written  # noqa: E402
-
+from nvcc import ARCHS, BIN, BUILT, FLAGS, ROOT, TABLE, compiled, need_nvcc, plain_names, version, written  # noqa: E402
 
 STACK = 1024  # bytes a thread: the default of cudaLimitStackSize, which a context holds before memory is planned
 
 
-def compile_one(source):
-    """[(kernel, arch, registers, stack, spills)] of a file."""
-    ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
-    code = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHS]
-    with tempfile.TemporaryDirectory() as folder:  # a real file, so that ccache takes part
-        return parse(source, run(source, ccache + [NVCC, *FLAGS, *code, "-I", ".", "-c",
-                                                   str(source.relative_to(ROOT)), "-o", f"{folder}/x.o"]))
-
-
-def run(source, cmd):
-    r = subprocess.run(cmd, capture_output=True, text=True, cwd=ROOT)
-    if r.returncode != 0:
-        raise AssertionError(f"{source.name}: {r.stderr[-3000:]}")
-    return r.stderr
-
-
 def parse(source, text):
+    """[(kernel, arch, registers, stack, spills)] of ptxas' report on a file."""
     found, at, stack, spills = [], None, 0, 0
     for line in text.splitlines():
         if m := re.search(r"Compiling entry function '(\S+)' for 'sm_(\w+)'", line):
@@ -54,15 +37,20 @@ def parse(source, text):
         elif (m := re.search(r"Used (\d+) registers", line)) and at:
             found.append((*at, int(m.group(1)), stack, spills))
             at = None
-    assert found, f"{source.name}: ptxas named no kernel"
+    assert found, f"{source}: ptxas named no kernel"
     return found
 
 
-def measured(files=()):
+def sources():
+    return sorted(p.name for p in (ROOT / "backends" / "cuda").glob("*.cu"))
+
+
+def measured(archs, files=()):
     """{kernel: {arch: (registers, stack, spills)}} of these files, or of all"""
-    sources = sorted(p for p in (ROOT / "backends" / "cuda").glob("*.cu") if not files or p.name in files)
+    pairs = [(s, a) for s in sources() if not files or s in files for a in archs]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        rows = [row for rows in pool.map(compile_one, sources) for row in rows]
+        codes = pool.map(lambda pair: (pair[0], compiled(*pair)), pairs)
+        rows = [row for source, code in codes for row in parse(source, code.report.read_text())]
     names, out = plain_names(sorted({r[0] for r in rows})), {}
     for mangled, arch, *numbers in rows:
         out.setdefault(names[mangled], {})[arch] = tuple(numbers)
@@ -73,16 +61,16 @@ def write(files):
     lines = [f"registers/stack of each kernel on the architectures below, by nvcc {version()}", " ".join(ARCHS)]
     compiler, table = written()
     assert not files or compiler == version(), f"the table is of nvcc {compiler}: all files"
-    for kernel, numbers in sorted({**(table if files else {}), **measured(files)}.items()):
+    for kernel, numbers in sorted({**(table if files else {}), **measured(ARCHS, files)}.items()):
         lines.append(kernel + "\t" + " ".join("{}/{}".format(*numbers[a]) for a in ARCHS))
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-@tap.case
-def every_architecture_compiles_and_no_kernel_grows():
+def check(archs):
+    """No kernel takes more registers or stack on these architectures than the table says."""
     need_nvcc()
     compiler, table = written()
-    wrong, rows = [], measured()
+    wrong, rows = [], measured(archs)
     for kernel, numbers in rows.items():
         for arch, (registers, stack, spills) in numbers.items():
             was = table.get(kernel, {}).get(arch)
@@ -97,6 +85,40 @@ def every_architecture_compiles_and_no_kernel_grows():
     wrong += [f"{kernel}: in registers.txt, but no kernel" for kernel in table.keys() - rows.keys()]
     print(f"{len(rows)} kernels" + ("" if compiler == version() else f"; not compared: the table is of {compiler}"))
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+@tap.case
+def no_kernel_grows():
+    check(BUILT)
+
+
+@tap.case
+def no_kernel_grows_on_sm_89():
+    need_nvcc()
+    if not os.environ.get("INGOT_ALL"):
+        raise tap.Skip("its PTX is that of sm_80; registers and stack are compared with --all")
+    for source in sources():
+        ptx = compiled(source, "80").ptx.read_text().replace(".target sm_80", ".target sm_89")
+        assert compiled(source, "89").ptx.read_text() == ptx, f"{source}: BUILT of nvcc.py needs sm_89 too"
+    check(["89"])
+
+
+@tap.case
+def options_are_those_of_the_build():
+    """What is checked here, and runs in tests/ptx, is the code that is shipped."""
+    commands = BIN.parent / "compile_commands.json"
+    if not commands.exists():
+        raise tap.Skip("no build")
+    shipped = [c["command"] for c in json.loads(commands.read_text())
+               if "ingot_backends_real" in c["command"] and c["file"].endswith(".cu")]
+    if not shipped:
+        raise tap.Skip("a build without CUDA")
+    theirs = ("-D", "-I", "-isystem", "-Xcompiler", "--generate-code", "-forward-unknown", "-x", "-c", "-o", "-M", "-Werror",
+              "-lineinfo")  # lines beside the same code
+    for command in shipped:
+        options = {o for o in shlex.split(command) if o.startswith("-") and not o.startswith(theirs)}
+        assert options == {o for o in FLAGS if not o.startswith(theirs)}, command
+    assert len(shipped) == len(sources()), (len(shipped), sources())
 
 
 @tap.case
@@ -151,10 +173,7 @@ def untouching():
 def one_shot_kernels_order_by_their_flags():
     """A fence of sequential consistency at system scope by every thread costs microseconds; a barrier and one release do."""
     need_nvcc()
-    source = ROOT / "backends" / "cuda" / "oneshot.cu"
-    with tempfile.TemporaryDirectory() as folder:
-        run(source, [NVCC, *FLAGS[:4], "-arch=compute_90", "-ptx", "-I", ".", str(source.relative_to(ROOT)), "-o", f"{folder}/x.ptx"])
-        ptx = pathlib.Path(folder, "x.ptx").read_text()
+    ptx = compiled("oneshot.cu").ptx.read_text()
     assert len(re.findall(r"st\.release\.sys", ptx)) >= 3 and len(re.findall(r"ld\.acquire\.sys", ptx)) >= 3
     fences = re.findall(r"(?:membar|fence)\.\S+", ptx)
     assert not fences, fences

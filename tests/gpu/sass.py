@@ -1,8 +1,7 @@
 """The machine code of the CUDA kernels as a graph of basic blocks: what predict.py counts.
 
-nvcc compiles to a cubin, nvdisasm ($INGOT_NVDISASM, the Python package nvidia-cuda-nvdisasm, or the path) prints it."""
+nvcc.py compiles to a cubin, nvdisasm ($INGOT_NVDISASM, the Python package nvidia-cuda-nvdisasm, or the path) prints it."""
 import functools
-import hashlib
 import heapq
 import os
 import pathlib
@@ -10,9 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-from nvcc import FLAGS, NVCC, ROOT, plain_names, version
+from nvcc import ROOT, compiled, plain_names
 
 
 def nvdisasm():
@@ -166,36 +164,10 @@ class Kernel:
         return worst
 
 
-def inputs_hash(root, command):
-    """Of all that the compiler reads below root, and the command."""
-    h = hashlib.sha256(" ".join(command).encode() + version().encode())
-    for folder in ("backends", "backends/cuda", "backends/gpu", "common"):
-        for f in sorted((root / folder).glob("*.[hc]*")):
-            h.update(f.name.encode() + f.read_bytes())
-    return h.hexdigest()[:32]
-
-
-def command_of(source, arch):
-    return [NVCC, *FLAGS[:3], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-I", ".", "-cubin", f"backends/cuda/{source}"]
-
-
-def kept(source, arch="90a", root=ROOT):
-    """Where a file's machine code is kept, once it has been compiled."""
-    return ROOT / "build/sass" / f"{inputs_hash(root, command_of(source, arch))}.cubin"
-
-
 @functools.cache
 def kernels(source, arch="90a", root=ROOT):
-    """{name: Kernel} of a .cu file of backends/cuda, below another root to compare.  What has been compiled is kept in
-    build/sass: a minute for attention.cu."""
-    command, cubin = command_of(source, arch), kept(source, arch, root)
-    if not cubin.exists():
-        cubin.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cubin.parent) as folder:
-            r = subprocess.run([*command, "-o", f"{folder}/x"], cwd=root, capture_output=True, text=True)
-            assert r.returncode == 0, r.stderr[-3000:]
-            os.replace(f"{folder}/x", cubin)
-    return of_cubin(cubin)
+    """{name: Kernel} of a .cu file of backends/cuda, below another root to compare."""
+    return of_cubin(compiled(source, arch, root).cubin)
 
 
 def of_cubin(cubin):

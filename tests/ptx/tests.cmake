@@ -21,20 +21,19 @@ foreach(part alu memory parse warp)
   ingot_test(test_ptx_${part} ptx/test_ptx_${part}.c LIBS ingot_ptx_snippet)
 endforeach()
 
-# The backend's host code as nvcc compiles it, with a runtime of our own, and the kernels' PTX.
+# The backend as nvcc compiles it, with a runtime of our own, and the kernels' PTX (tests/gpu/tests.cmake).
 if(INGOT_HAVE_CUDA)
-  include(${CMAKE_SOURCE_DIR}/backends/cuda/sources.cmake)
   add_library(ingot_backends_ptx STATIC ${CMAKE_CURRENT_LIST_DIR}/ptx_cuda.c ${CMAKE_SOURCE_DIR}/backends/registry.c
-    ${INGOT_CUDA_HOST_SOURCES} ${INGOT_CUDA_LOAD_SOURCES} ${INGOT_CUDA_KERNEL_SOURCES})
+    ${INGOT_CUDA_HOST_SOURCES} ${INGOT_CUDA_LOAD_SOURCES}
+    $<FILTER:$<TARGET_OBJECTS:ingot_backends_real>,INCLUDE,[.]cu[.]o$>)
   target_compile_definitions(ingot_backends_ptx PRIVATE INGOT_HAVE_CUDA)
   target_include_directories(ingot_backends_ptx SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(ingot_backends_ptx PUBLIC ingot_backends_cpu ingot_ptx PRIVATE ${CMAKE_DL_LIBS})
-  add_library(ingot_kernels_ptx OBJECT ${INGOT_CUDA_KERNEL_SOURCES})
-  target_link_libraries(ingot_kernels_ptx PRIVATE ingot_flags)
-  set_target_properties(ingot_kernels_ptx PROPERTIES CUDA_PTX_COMPILATION ON)
-  set_target_properties(ingot_backends_ptx ingot_kernels_ptx PROPERTIES CUDA_ARCHITECTURES 90a-virtual)
   set(INGOT_PTX_LIST ${CMAKE_CURRENT_BINARY_DIR}/ptx_files.txt)
-  file(GENERATE OUTPUT ${INGOT_PTX_LIST} CONTENT "$<JOIN:$<TARGET_OBJECTS:ingot_kernels_ptx>,\n>\n")
+  set(ptx_files ${kernel_code})
+  list(FILTER ptx_files INCLUDE REGEX "[.]90a[.]ptx$")
+  list(JOIN ptx_files "\n" ptx_lines)
+  file(GENERATE OUTPUT ${INGOT_PTX_LIST} CONTENT "${ptx_lines}\n")
 
   add_executable(ptx_ops ${CMAKE_CURRENT_LIST_DIR}/ptx_ops.c ${CMAKE_CURRENT_LIST_DIR}/ptx_ranks.c ${CMAKE_CURRENT_LIST_DIR}/ptx_experts.c
     ${CMAKE_CURRENT_LIST_DIR}/ptx_chain.c
@@ -42,7 +41,7 @@ if(INGOT_HAVE_CUDA)
   set_target_properties(ptx_ops PROPERTIES INGOT_PTX ON CUDA_RUNTIME_LIBRARY None)
   target_include_directories(ptx_ops SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(ptx_ops PRIVATE ingot_flags ingot_op_cases ingot_backends ingot_common m)
-  add_dependencies(ptx_ops ingot_kernels_ptx)
+  add_dependencies(ptx_ops kernel_code)
   ingot_script_test(ptx_ops COMMAND ptx_ops --modules ${INGOT_PTX_LIST} LABEL cuda)
   ingot_script_test(ptx_mutations COMMAND ${INGOT_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/mutations.py $<TARGET_FILE:ptx_ops>
     ${INGOT_PTX_LIST} LABEL cuda)

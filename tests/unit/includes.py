@@ -282,7 +282,7 @@ def objects():
 def symbols():
     """{module: undefined names}, {name: modules that define it}."""
     built = objects()
-    nm = subprocess.run(["nm", "-A", "-g", *(o for o in built if not o.endswith(".ptx"))], capture_output=True, text=True, check=True)
+    nm = subprocess.run(["nm", "-A", "-g", *built], capture_output=True, text=True, check=True)
     needs, defined = collections.defaultdict(set), collections.defaultdict(set)
     for line in nm.stdout.splitlines():
         where, _, rest = line.partition(":")
