@@ -48,37 +48,12 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
     return (const char *)o->base + row * o->row_elems;
 }
 
-/* The scales of a panel of keys. */
-static inline void int8_scales(const struct kv_operand *o, const size_t *rows, float *out)
-{
-    const struct kv_operand from = *o;
-    UNROLL
-    for (int j = 0; j < PANEL; j++)
-        out[j] = int8_scale(&from, rows[j]);
-}
-
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
  * each word of the queries, q [4 * int8_lanes][even, odd][rows], zeros at the end. */
 struct int8_query {
     const int32_t *q, *start;
     const float *factor;
 };
-
-/* Row r of such a tile from x [d]. */
-static void int8_take(const float *x, int d, float scale, int r, int rows, int32_t *q,
-                      int32_t *start, float *factor)
-{
-    int16_t a[HEAD_MAX + LANE_BYTES];
-    int32_t sum = 0;
-    factor[r] = round_16(x, d, query_top(d), a) * scale;
-    memset(a + d, 0, LANE_BYTES * sizeof *a);
-    for (int i = 0; i < int8_lanes(d) * LANE_BYTES; i += 4, q += 2 * rows) {
-        q[r] = (int32_t)((uint16_t)a[i] | (uint32_t)(uint16_t)a[i + 2] << 16);
-        q[rows + r] = (int32_t)((uint16_t)a[i + 1] | (uint32_t)(uint16_t)a[i + 3] << 16);
-        sum += a[i] + a[i + 2];
-    }
-    start[r] = -128 * sum;
-}
 
 /* n bytes of VL keys, at byte `at` of each row: square[j] = word j of every key. */
 ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square)
@@ -136,7 +111,7 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
     float scales[ATTN_ROWS * PANEL];
     for (int j = 0; j < PANEL; j++)
         offset[j] = at[j] * a->k.row_elems;
-    head_scales(&a->k, a->n_kv, at, scales);
+    head_scales(&a->k, a->n_kv, at, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
         vw acc[2 * DIRECT_ROWS];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
@@ -228,24 +203,6 @@ ALWAYS_INLINE void int8_score_panel(int rows, const int32_t *panel, const float 
             v_store(to + PANEL / 2, v_mul(w_float(b[r]), v_mul(v_splat(t->factor[r]), u)));
         }
     }
-}
-
-/* A row's weights p and the scales of the values become w [SPLIT], 0 for keys outside [lo, hi), the
- * start of its sums, and their unit. */
-static void int8_weigh(const float *p, const float *scale, int lo, int hi, int16_t *w,
-                       int32_t *start, float *unit)
-{
-    float x[SPLIT];
-    int32_t sum = 0;
-    memset(w, 0, SPLIT * sizeof *w);
-    *unit = 0.0f;
-    for (int j = lo; j < hi; j++)
-        x[j] = p[j] * scale[j];
-    if (lo < hi)
-        *unit = round_16(x + lo, hi - lo, weight_top(), w + lo);
-    for (int j = 0; j < SPLIT; j++)
-        sum += w[j];
-    *start = -128 * sum;
 }
 
 /* Sums o [int8_cols(d)] of a row, in the order of int8_pass: of STEP elements VL for each c of 0 to 3,

@@ -118,18 +118,27 @@ ALWAYS_INLINE void take_lines(struct key_lines *l, int n, const char *p, const s
         memcpy(l->bytes + copied[j], p + offset[j], 64);
 }
 
-/* The scales of a panel of keys: out [n_kv][PANEL]. */
-static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out)
+/* The scales of a panel of keys: out [n_kv][PANEL], heads `stride` apart. */
+static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out,
+                               int stride)
 {
     const float *scale = o->scale;
     size_t at[PANEL];
+    int g = 0;
     for (int j = 0; j < PANEL; j++)
-        at[j] = rows[j] * o->scale_stride;
-    for (int g = 0; g < n_kv; g++, scale++, out += PANEL) {
-        UNROLL
+        at[j] = rows[j] * o->scale_stride * sizeof *scale;
+    for (; g + 4 <= n_kv; g += 4)
+        for (int j = 0; j < PANEL; j += VL) {
+            vf x[4];
+            v_load_lanes((const char *)(scale + g), at + j, x);
+            v_transpose_4(x);
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                v_store(out + (g + i) * stride + j, x[i]);
+        }
+    for (; g < n_kv; g++)
         for (int j = 0; j < PANEL; j++)
-            out[j] = scale[at[j]];
-    }
+            memcpy(&out[g * stride + j], (const char *)(scale + g) + at[j], sizeof *out);
 }
 
 /* n <= VL elements, zeros behind them. */

@@ -170,6 +170,26 @@ static inline vf v_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
+/* The greatest element; none is NaN. */
+static inline float v_greatest(vf x)
+{
+    __m128 a = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
+/* x * 2^n of integers n from -150 to 0 and x from 0.5 to 2, rounded once; NaN of x = NaN.  The first of two
+ * factors leaves a normal number. */
+static inline vf v_scale_2(vf x, vf n)
+{
+    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1);
+    __m256i rest = _mm256_sub_epi32(all, half), one = _mm256_set1_epi32(127);
+    __m256i a = _mm256_slli_epi32(_mm256_add_epi32(half, one), 23);
+    __m256i b = _mm256_slli_epi32(_mm256_add_epi32(rest, one), 23);
+    x = _mm256_mul_ps(x, _mm256_castsi256_ps(a));
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(b));
+}
+
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
  * e-th of each, to f32. */
 static inline void v_widen_f16(vf words, vf out[2])

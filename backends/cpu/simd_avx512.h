@@ -243,6 +243,18 @@ static inline vf v_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
+/* The greatest element; none is NaN. */
+static inline float v_greatest(vf x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
+/* x * 2^n of integers n from -150 to 0 and x from 0.5 to 2, rounded once; NaN of x = NaN. */
+static inline vf v_scale_2(vf x, vf n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the
  * e-th of each, to f32. */
 static inline void v_widen_f16(vf words, vf out[2])

@@ -87,4 +87,33 @@ static inline vw words_of_f(vf v)
     return vreinterpretq_s32_f32(v);
 }
 
+/* Bits of |x|: as integers they are ordered as the magnitudes, NaN last. */
+static inline vw w_magnitude(vf x)
+{
+    return vandq_s32(words_of_f(x), w_splat(INT32_MAX));
+}
+
+/* The greater ones of signed elements; the greatest of them. */
+static inline vw w_max(vw a, vw b)
+{
+    return vmaxq_s32(a, b);
+}
+
+static inline int32_t w_greatest(vw v)
+{
+    return vmaxvq_s32(v);
+}
+
+/* The sum of all elements, modulo 2^32. */
+static inline uint32_t w_sum(vw v)
+{
+    return (uint32_t)vaddvq_s32(v);
+}
+
+/* The low halves of 2 VL elements, a first. */
+static inline void w_store_halves(int16_t *p, vw a, vw b)
+{
+    vst1q_s16(p, vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+}
+
 #endif
