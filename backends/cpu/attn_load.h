@@ -27,7 +27,7 @@ struct attn_scratch {
         struct { /* int8 entries: see attn_int8.h */
             int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
             int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
-            int32_t q_pairs[2 * ATTN_ROWS * HEAD_MAX];            /* of struct int8_query */
+            int32_t q_pairs[ATTN_ROWS * HEAD_MAX / 2];            /* of struct int8_query */
             int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][int8_cols] */
             int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
             int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */

@@ -164,6 +164,20 @@ static inline void v_transpose_4(vf x[4])
     x[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
 }
 
+/* Elements of a and b in turns: of the low, of the high half of each 16 bytes. */
+static inline void v_zip(vf a, vf b, vf *low, vf *high)
+{
+    *low = _mm256_unpacklo_ps(a, b);
+    *high = _mm256_unpackhi_ps(a, b);
+}
+
+/* Each 16 bytes, `stride` floats apart. */
+static inline void v_store_lanes(float *p, vf v, int stride)
+{
+    _mm_storeu_ps(p, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(p + stride, _mm256_extractf128_ps(v, 1));
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {

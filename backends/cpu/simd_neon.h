@@ -140,6 +140,20 @@ static inline void v_transpose_4(vf x[4])
     v_transpose(x);
 }
 
+/* Elements of a and b in turns: of the low, of the high half of each 16 bytes. */
+static inline void v_zip(vf a, vf b, vf *low, vf *high)
+{
+    *low = vzip1q_f32(a, b);
+    *high = vzip2q_f32(a, b);
+}
+
+/* Each 16 bytes, `stride` floats apart. */
+static inline void v_store_lanes(float *p, vf v, int stride)
+{
+    (void)stride; /* one lane */
+    v_store(p, v);
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {

@@ -113,11 +113,19 @@ static inline uint32_t w_sum(vw v)
 }
 
 /* The low halves of 2 VL elements, a first. */
-static inline void w_store_halves(int16_t *p, vw a, vw b)
+static inline vw w_halves(vw a, vw b)
 {
     const __m256i low = _mm256_set1_epi32(0xffff);
     __m256i x = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-    w_store(p, _mm256_permute4x64_epi64(x, 0xd8));
+    return _mm256_permute4x64_epi64(x, 0xd8);
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    return _mm256_shuffle_epi8(v, order);
 }
 
 #endif

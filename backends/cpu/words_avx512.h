@@ -122,12 +122,19 @@ static inline uint32_t w_sum(vw v)
 }
 
 /* The low halves of 2 VL elements, a first. */
-static inline void w_store_halves(int16_t *p, vw a, vw b)
+static inline vw w_halves(vw a, vw b)
 {
     const __m512i even =
         _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26,
                          24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    w_store(p, _mm512_permutex2var_epi16(a, even, b));
+    return _mm512_permutex2var_epi16(a, even, b);
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    const __m512i order = _mm512_set4_epi32(0x0f0e0b0a, 0x0d0c0908, 0x07060302, 0x05040100);
+    return _mm512_shuffle_epi8(v, order);
 }
 
 #endif

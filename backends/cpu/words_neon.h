@@ -111,9 +111,16 @@ static inline uint32_t w_sum(vw v)
 }
 
 /* The low halves of 2 VL elements, a first. */
-static inline void w_store_halves(int16_t *p, vw a, vw b)
+static inline vw w_halves(vw a, vw b)
 {
-    vst1q_s16(p, vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+    return vreinterpretq_s32_s16(vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    static const uint8_t order[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(v), vld1q_u8(order)));
 }
 
 #endif
