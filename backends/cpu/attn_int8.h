@@ -48,37 +48,14 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
     return (const char *)o->base + row * o->row_elems;
 }
 
-/* The scales of a panel of keys. */
-static inline void int8_scales(const struct kv_operand *o, const size_t *rows, float *out)
-{
-    const struct kv_operand from = *o;
-    UNROLL
-    for (int j = 0; j < PANEL; j++)
-        out[j] = int8_scale(&from, rows[j]);
-}
+enum { QUERY_PAIRS = HEAD_MAX / 2 }; /* between rows of queries */
 
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
- * each word of the queries, q [4 * int8_lanes][even, odd][rows], zeros at the end. */
+ * each word of the queries, q [rows, QUERY_PAIRS]: even, odd of a word, then of the next, zeros at the end. */
 struct int8_query {
     const int32_t *q, *start;
     const float *factor;
 };
-
-/* Row r of such a tile from x [d]. */
-static void int8_take(const float *x, int d, float scale, int r, int rows, int32_t *q,
-                      int32_t *start, float *factor)
-{
-    int16_t a[HEAD_MAX + LANE_BYTES];
-    int32_t sum = 0;
-    factor[r] = round_16(x, d, query_top(d), a) * scale;
-    memset(a + d, 0, LANE_BYTES * sizeof *a);
-    for (int i = 0; i < int8_lanes(d) * LANE_BYTES; i += 4, q += 2 * rows) {
-        q[r] = (int32_t)((uint16_t)a[i] | (uint32_t)(uint16_t)a[i + 2] << 16);
-        q[rows + r] = (int32_t)((uint16_t)a[i + 1] | (uint32_t)(uint16_t)a[i + 3] << 16);
-        sum += a[i] + a[i + 2];
-    }
-    start[r] = -128 * sum;
-}
 
 /* n bytes of VL keys, at byte `at` of each row: square[j] = word j of every key. */
 ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square)
@@ -93,11 +70,11 @@ ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square
         square[j] = words_of_f(x[j]);
 }
 
-/* acc [nv][rows] += q . four words of nv vectors of keys, q [4][even, odd][rows]. */
+/* acc [nv][rows] += q . four words of nv vectors of keys, q [rows, QUERY_PAIRS]. */
 ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q, vw *acc)
 {
     UNROLL
-    for (int m = 0; m < 8; m++, q += rows) {
+    for (int m = 0; m < 8; m++) {
         vw x[2];
         UNROLL
         for (int v = 0; v < nv; v++) {
@@ -108,7 +85,7 @@ ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q,
         for (int r = 0; r < rows; r++) {
             UNROLL
             for (int v = 0; v < nv; v++)
-                acc[v * rows + r] = w_dot_at(acc[v * rows + r], x[v], &q[r]);
+                acc[v * rows + r] = w_dot_at(acc[v * rows + r], x[v], q + r * QUERY_PAIRS + m);
         }
     }
 }
@@ -136,7 +113,7 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
     float scales[ATTN_ROWS * PANEL];
     for (int j = 0; j < PANEL; j++)
         offset[j] = at[j] * a->k.row_elems;
-    head_scales(&a->k, a->n_kv, at, scales);
+    head_scales(&a->k, a->n_kv, at, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
         vw acc[2 * DIRECT_ROWS];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
@@ -148,7 +125,7 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
         for (int j = 0; j < nv * rows; j++)
             acc[j] = w_splat(t->start[j % rows]);
         NO_UNROLL
-        for (; i < d; i += LANE_BYTES, p += LANE_BYTES, q += 8 * rows) {
+        for (; i < d; i += LANE_BYTES, p += LANE_BYTES, q += 8) {
             vf words[2][4];
             __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
             if (i % 64 == 0)
@@ -212,12 +189,12 @@ ALWAYS_INLINE void int8_score_panel(int rows, const int32_t *panel, const float 
         UNROLL
         for (int r = 0; r < rows; r++)
             a[r] = b[r] = w_splat(t->start[r]);
-        for (int i = 0; i < 2 * int8_words(d); i++, w += PANEL, q += rows) {
+        for (int i = 0; i < 2 * int8_words(d); i++, w += PANEL, q++) {
             vw x = w_load(w), y = w_load(w + PANEL / 2);
             UNROLL
             for (int r = 0; r < rows; r++) {
-                a[r] = w_dot(a[r], x, w_splat(q[r]));
-                b[r] = w_dot(b[r], y, w_splat(q[r]));
+                a[r] = w_dot(a[r], x, w_splat(q[r * QUERY_PAIRS]));
+                b[r] = w_dot(b[r], y, w_splat(q[r * QUERY_PAIRS]));
             }
         }
         vf s = v_load(scales + VL * j), u = v_load(scales + PANEL / 2 + VL * j);
@@ -228,24 +205,6 @@ ALWAYS_INLINE void int8_score_panel(int rows, const int32_t *panel, const float 
             v_store(to + PANEL / 2, v_mul(w_float(b[r]), v_mul(v_splat(t->factor[r]), u)));
         }
     }
-}
-
-/* A row's weights p and the scales of the values become w [SPLIT], 0 for keys outside [lo, hi), the
- * start of its sums, and their unit. */
-static void int8_weigh(const float *p, const float *scale, int lo, int hi, int16_t *w,
-                       int32_t *start, float *unit)
-{
-    float x[SPLIT];
-    int32_t sum = 0;
-    memset(w, 0, SPLIT * sizeof *w);
-    *unit = 0.0f;
-    for (int j = lo; j < hi; j++)
-        x[j] = p[j] * scale[j];
-    if (lo < hi)
-        *unit = round_16(x + lo, hi - lo, weight_top(), w + lo);
-    for (int j = 0; j < SPLIT; j++)
-        sum += w[j];
-    *start = -128 * sum;
 }
 
 /* Sums o [int8_cols(d)] of a row, in the order of int8_pass: of STEP elements VL for each c of 0 to 3,
@@ -260,15 +219,19 @@ static void int8_begin(int32_t *o, int d, int32_t start)
 
 static void int8_finish(const int32_t *o, int d, float unit, float *out)
 {
-    for (int i = 0; i < d; i += 16) {
-        float x[16];
-        const int32_t *at = o + i / STEP * STEP + i % STEP / 4;
-        for (int h = 0; h < 2; h++)
-            for (int j = 0; j < 4; j++) {
-                x[8 * h + 2 * j] = (float)at[2 * h * VL + j] * unit;
-                x[8 * h + 2 * j + 1] = (float)at[(2 * h + 1) * VL + j] * unit;
-            }
-        memcpy(out + i, x, (size_t)(d - i < 16 ? d - i : 16) * sizeof *x);
+    for (int i = 0; i < d; i += STEP) {
+        float rest[STEP], *to = d - i < STEP ? rest : out + i;
+        vf x[4], y[4];
+        UNROLL
+        for (int c = 0; c < 4; c++)
+            x[c] = v_mul(w_float(w_load(o + i + VL * c)), v_splat(unit));
+        v_zip(x[0], x[1], &y[0], &y[1]);
+        v_zip(x[2], x[3], &y[2], &y[3]);
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            v_store_lanes(to + 4 * j, y[j], 16);
+        if (to == rest)
+            memcpy(out + i, rest, (size_t)(d - i) * sizeof *rest);
     }
 }
 

@@ -3,38 +3,37 @@
 #define BACKENDS_CPU_ATTN_INT8_SPLIT_H
 
 #include "backends/cpu/attn_int8.h"
-#include "backends/cpu/attn_softmax.h"
+#include "backends/cpu/attn_int8_round.h"
 
-/* Rows [row0, row0 + rows) of KV head 0 of a; the tile's place in s begins with row `at`. */
-static struct int8_query int8_queries(const struct attn_split *a, int row0, int rows, int at,
-                                      struct attn_scratch *s)
-{
-    int32_t *q = s->q_pairs + at * 2 * int8_cols(a->d);
-    for (int r = 0; r < rows; r++) {
-        int row = row0 + r;
-        const float *x = a->q + (size_t)(row / a->n_heads) * a->q_stride +
-                         (size_t)(row % a->n_heads) * (size_t)a->d;
-        int8_take(x, a->d, a->scale, r, rows, q, s->start + at, s->unit + at);
-    }
-    return (struct int8_query){q, s->start + at, s->unit + at};
-}
-
-/* Scores of those rows become integers, and their sums begin. */
-static void int8_weigh_rows(const struct attn_split *a, int row0, int rows, int at, int lo, int hi,
-                            struct attn_scratch *s)
+/* Scores of those rows become weights in integers, 0 for keys that a row does not see, and their sums begin.
+ * scales [SPLIT]: of the values. */
+static void int8_weigh_rows(const struct attn_split *a, const float *scales, int row0, int rows,
+                            int at, struct attn_scratch *s)
 {
     struct tile_ranges g;
-    float scales[SPLIT];
-    for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
-        int8_scales(&a->v, s->rows + k, scales + k);
+    int32_t most[TILE_ROWS];
     ranges_of(a, row0, rows, &g);
-    weigh_rows(a, row0, rows, &g, s->p + at * P_STRIDE);
+    weigh_tile(true, scales, a, row0, rows, &g, s->p + at * P_STRIDE, most);
     for (int r = 0; r < rows; r++) {
-        int i = at + r;
-        int8_weigh(s->p + i * P_STRIDE, scales, g.row_lo[r], g.row_hi[r], s->w + i * SPLIT,
-                   &s->start[i], &s->unit[i]);
+        int i = at + r, from = group_start(g.row_lo[r]), to = group_end(g.row_hi[r]);
+        int16_t *w = s->w + i * SPLIT;
+        int32_t sum;
+        if (g.row_lo[r] >= g.row_hi[r])
+            from = to = 0;
+        memset(w, 0, (size_t)from * sizeof *w);
+        memset(w + to, 0, (size_t)(SPLIT - to) * sizeof *w);
+        s->unit[i] = round_row(false, s->p + i * P_STRIDE + from, to - from, most[r], weight_top(),
+                               w + from, &sum);
+        s->start[i] = -128 * sum;
         int8_begin(s->sums + i * int8_cols(a->d_value), a->d_value, s->start[i]);
     }
+}
+
+/* The scales of n heads' values, from KV head 0 of a on. */
+static void value_scales(const struct attn_split *a, int n, const size_t *rows, float (*out)[SPLIT])
+{
+    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
+        head_scales(&a->v, n, rows + k, out[0] + k, SPLIT);
 }
 
 static void int8_finish_rows(const struct attn_split *a, int row0, int rows, int at,
@@ -50,20 +49,22 @@ static void int8_many_rows(const struct attn_split *a, struct attn_scratch *s)
 {
     int n_tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, panel = 2 * int8_words(a->d) * PANEL;
     int first = a->lo / PANEL, cols = int8_cols(a->d_value);
-    float scales[SPLIT];
+    float scales[SPLIT], of_values[1][SPLIT];
+    value_scales(a, 1, s->rows, of_values);
     for (int i = first; i * PANEL < a->hi; i++) {
-        int8_scales(&a->k, s->rows + i * PANEL, scales + i * PANEL);
+        head_scales(&a->k, 1, s->rows + i * PANEL, scales + i * PANEL, 0);
         int8_pack_keys(&a->k, a->d, s->rows, i * PANEL, a->lo, a->hi, s->key_pairs + i * panel);
     }
     int8_pack_values(&a->v, a->d_value, s->rows, first * PANEL, a->hi, s->value_pairs);
     for (int i = 0; i < n_tiles; i++) {
         int row0 = a->rows * i / n_tiles, rows = a->rows * (i + 1) / n_tiles - row0, lo, hi;
-        struct int8_query t = int8_queries(a, row0, rows, 0, s);
+        struct int8_query t = int8_query(s, 0);
+        int8_queries(a, row0, rows, s);
         union_of(a, row0, row0 + rows, &lo, &hi);
         for (int k = lo / PANEL; k * PANEL < hi; k++)
             int8_fns[rows].scores(s->key_pairs + k * panel, scales + k * PANEL, &t, a->d,
                                   s->p + k * PANEL);
-        int8_weigh_rows(a, row0, rows, 0, lo, hi, s);
+        int8_weigh_rows(a, of_values[0], row0, rows, 0, s);
         int k0 = lo / 2 * 2;
         struct int8_values v = {
             .packed = s->value_pairs + (k0 / 2 - first * PANEL / 2) * cols, .k0 = k0, .k1 = hi};
@@ -80,17 +81,16 @@ static bool int8_is_direct(int rows)
 
 /* Scores of a panel of keys for all KV heads. */
 static void int8_score_heads(const struct attn_split *a, const struct int8_query *queries, int k,
-                             struct attn_scratch *s)
+                             struct attn_scratch *s, struct ahead *h)
 {
     float scales[PANEL];
     if (int8_is_direct(a->rows)) {
-        struct ahead h = ahead_of(a, false, k, PANEL, int8_score_steps(a));
-        int8_direct[a->rows].scores(a, s->rows + k, queries, s->p + k, &h);
+        int8_direct[a->rows].scores(a, s->rows + k, queries, s->p + k, h);
         return;
     }
     for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
-        int8_scales(&keys, s->rows + k, scales);
+        head_scales(&keys, 1, s->rows + k, scales, 0);
         int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
         int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d,
                                  s->p + g * a->rows * P_STRIDE + k);
@@ -98,13 +98,10 @@ static void int8_score_heads(const struct attn_split *a, const struct int8_query
 }
 
 /* Values of keys [k, end) for all KV heads, k even. */
-static void int8_sum_heads(const struct attn_split *a, int k, int end, struct attn_scratch *s)
+static void int8_sum_heads(const struct attn_split *a, int k, int end, struct attn_scratch *s,
+                           struct ahead *h)
 {
-    bool direct = int8_is_direct(a->rows);
     int rows = a->rows, d = a->d_value;
-    struct ahead h = {0};
-    if (direct)
-        h = ahead_of(a, true, k, end - k, a->n_kv * int8_value_steps(rows, d, end - k));
     for (int g = 0; g < a->n_kv; g++) {
         const int16_t *w = s->w + g * rows * SPLIT;
         int32_t *o = s->sums + g * rows * int8_cols(d);
@@ -113,8 +110,8 @@ static void int8_sum_heads(const struct attn_split *a, int k, int end, struct at
                                 .packed = s->value_pairs,
                                 .k0 = k,
                                 .k1 = end};
-        if (direct) {
-            int8_direct[rows].sums(&v, w, o, d, &h);
+        if (int8_is_direct(rows)) {
+            int8_direct[rows].sums(&v, w, o, d, h);
         } else {
             int8_pack_values(&v.cache, d, s->rows, k, end, s->value_pairs);
             int8_fns[rows].sums(&v, w, o, d);
@@ -125,20 +122,26 @@ static void int8_sum_heads(const struct attn_split *a, int k, int end, struct at
 /* Decoding: a panel of keys for all KV heads, one after the other. */
 static void int8_few_rows(const struct attn_split *a, struct attn_scratch *s)
 {
-    int rows = a->rows;
+    int rows = a->rows, lo = a->lo / PANEL * PANEL;
     struct int8_query queries[ATTN_ROWS];
+    struct ahead h;
+    float scales[4][SPLIT]; /* of so many heads head_scales takes the fewest instructions */
+    int8_queries(a, 0, rows, s);
+    for (int g = 0; g < a->n_kv; g++)
+        queries[g] = int8_query(s, g * rows);
+    h = ahead_of(a, false, lo, a->hi - lo, (a->hi - lo + PANEL - 1) / PANEL * int8_score_steps(a));
+    for (int k = lo; k < a->hi; k += PANEL)
+        int8_score_heads(a, queries, k, s, &h);
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
-        queries[g] = int8_queries(&one, 0, rows, g * rows, s);
+        if (g % 4 == 0)
+            value_scales(&one, least_of(a->n_kv - g, 4), s->rows, scales);
+        int8_weigh_rows(&one, scales[g % 4], 0, rows, g * rows, s);
     }
-    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
-        int8_score_heads(a, queries, k, s);
-    for (int g = 0; g < a->n_kv; g++) {
-        struct attn_split one = attn_kv_head(a, g);
-        int8_weigh_rows(&one, 0, rows, g * rows, a->lo, a->hi, s);
-    }
-    for (int k = a->lo / 2 * 2; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
-        int8_sum_heads(a, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s);
+    lo = a->lo / 2 * 2;
+    h = ahead_of(a, true, lo, a->hi - lo, a->n_kv * int8_value_steps(rows, a->d_value, a->hi - lo));
+    for (int k = lo; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
+        int8_sum_heads(a, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s, &h);
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
         int8_finish_rows(&one, 0, rows, g * rows, s);

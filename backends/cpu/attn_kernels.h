@@ -17,7 +17,7 @@ struct value_source {
     const size_t *rows;
     const float *wide;
     int base;
-    struct ahead ahead;
+    struct ahead *ahead;
 };
 
 /* A tile's weights [rows, SPLIT] (P_STRIDE apart) and sums [rows, d], d a multiple of VL. */
@@ -36,7 +36,7 @@ static void add_rows(const struct tile_sums *t, int r, int rows, int from, int t
     if (from >= to)
         return;
     if (v->in_place)
-        direct_fns[rows][v->cache.dtype].sums(&v->cache, v->rows, p, from, to, o, t->d, &v->ahead);
+        direct_fns[rows][v->cache.dtype].sums(&v->cache, v->rows, p, from, to, o, t->d, v->ahead);
     else
         sum_fns[rows].values(p + v->base, v->wide, from - v->base, to - v->base, o, t->d);
 }
@@ -108,11 +108,10 @@ static void many_rows(const struct attn_split *a, struct attn_scratch *s)
 }
 
 /* Scores of a panel of keys for all KV heads. */
-static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s)
+static void score_heads(const struct attn_split *a, int k, struct attn_scratch *s, struct ahead *h)
 {
     if (a->rows <= DIRECT_ROWS) {
-        struct ahead h = ahead_of(a, false, k, PANEL, score_steps(a));
-        direct_fns[a->rows][a->k.dtype].scores(a, s->rows + k, s->q, s->p + k, &h);
+        direct_fns[a->rows][a->k.dtype].scores(a, s->rows + k, s->q, s->p + k, h);
         return;
     }
     for (int g = 0; g < a->n_kv; g++) {
@@ -130,13 +129,11 @@ static bool values_in_place(const struct attn_split *a)
 
 /* Values of keys [k, end) for all KV heads. */
 static void sum_heads(const struct attn_split *a, const struct tile_ranges *ranges, int k, int end,
-                      struct attn_scratch *s)
+                      struct attn_scratch *s, struct ahead *h)
 {
     int rows = a->rows, d = round_up_vl(a->d_value);
     struct value_source v = {
-        .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k};
-    if (v.in_place)
-        v.ahead = ahead_of(a, true, k, end - k, a->n_kv * (end - k) * value_steps(rows, d));
+        .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k, .ahead = h};
     for (int g = 0; g < a->n_kv; g++) {
         struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
         v.cache = attn_head(a->v, g, a->d_value);
@@ -148,22 +145,25 @@ static void sum_heads(const struct attn_split *a, const struct tile_ranges *rang
 
 static void few_rows(const struct attn_split *a, struct attn_scratch *s)
 {
-    int rows = a->rows, d = round_up_vl(a->d_value);
+    int rows = a->rows, d = round_up_vl(a->d_value), lo = a->lo / PANEL * PANEL;
     struct tile_ranges ranges;
+    struct ahead h;
     ranges_of(a, 0, rows, &ranges);
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
         take_queries(&one, 0, rows, s->q + g * rows * a->d);
     }
-    for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
-        score_heads(a, k, s);
+    h = ahead_of(a, false, lo, a->hi - lo, (a->hi - lo + PANEL - 1) / PANEL * score_steps(a));
+    for (int k = lo; k < a->hi; k += PANEL)
+        score_heads(a, k, s, &h);
     for (int g = 0; g < a->n_kv; g++) {
         struct attn_split one = attn_kv_head(a, g);
         weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
     }
     memset(s->o, 0, (size_t)(a->n_kv * rows * d) * sizeof(float));
+    h = ahead_of(a, true, a->lo, a->hi - a->lo, a->n_kv * (a->hi - a->lo) * value_steps(rows, d));
     for (int k = a->lo; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
-        sum_heads(a, &ranges, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s);
+        sum_heads(a, &ranges, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s, &h);
     for (int r = 0; r < a->n_kv * rows; r++) {
         if (values_in_place(a))
             sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));

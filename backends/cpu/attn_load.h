@@ -27,7 +27,7 @@ struct attn_scratch {
         struct { /* int8 entries: see attn_int8.h */
             int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
             int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
-            int32_t q_pairs[2 * ATTN_ROWS * HEAD_MAX];            /* of struct int8_query */
+            int32_t q_pairs[ATTN_ROWS * HEAD_MAX / 2];            /* of struct int8_query */
             int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][int8_cols] */
             int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
             int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */
@@ -118,18 +118,27 @@ ALWAYS_INLINE void take_lines(struct key_lines *l, int n, const char *p, const s
         memcpy(l->bytes + copied[j], p + offset[j], 64);
 }
 
-/* The scales of a panel of keys: out [n_kv][PANEL]. */
-static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out)
+/* The scales of a panel of keys: out [n_kv][PANEL], heads `stride` apart. */
+static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out,
+                               int stride)
 {
     const float *scale = o->scale;
     size_t at[PANEL];
+    int g = 0;
     for (int j = 0; j < PANEL; j++)
-        at[j] = rows[j] * o->scale_stride;
-    for (int g = 0; g < n_kv; g++, scale++, out += PANEL) {
-        UNROLL
+        at[j] = rows[j] * o->scale_stride * sizeof *scale;
+    for (; g + 4 <= n_kv; g += 4)
+        for (int j = 0; j < PANEL; j += VL) {
+            vf x[4];
+            v_load_lanes((const char *)(scale + g), at + j, x);
+            v_transpose_4(x);
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                v_store(out + (g + i) * stride + j, x[i]);
+        }
+    for (; g < n_kv; g++)
         for (int j = 0; j < PANEL; j++)
-            out[j] = scale[at[j]];
-    }
+            memcpy(&out[g * stride + j], (const char *)(scale + g) + at[j], sizeof *out);
 }
 
 /* n <= VL elements, zeros behind them. */

@@ -287,7 +287,7 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
     for (int j = 0; j < PANEL; j++)
         offset[j] = at[j] * row_bytes;
     if (is_scaled(t))
-        head_scales(&a->k, a->n_kv, at, scales);
+        head_scales(&a->k, a->n_kv, at, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
         vf acc[2 * DIRECT_ROWS], key_scale[2];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;

@@ -164,10 +164,44 @@ static inline void v_transpose_4(vf x[4])
     x[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
 }
 
+/* Elements of a and b in turns: of the low, of the high half of each 16 bytes. */
+static inline void v_zip(vf a, vf b, vf *low, vf *high)
+{
+    *low = _mm256_unpacklo_ps(a, b);
+    *high = _mm256_unpackhi_ps(a, b);
+}
+
+/* Each 16 bytes, `stride` floats apart. */
+static inline void v_store_lanes(float *p, vf v, int stride)
+{
+    _mm_storeu_ps(p, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(p + stride, _mm256_extractf128_ps(v, 1));
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
+}
+
+/* The greatest element; none is NaN. */
+static inline float v_greatest(vf x)
+{
+    __m128 a = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
+/* x * 2^n of integers n from -150 to 0 and x from 0.5 to 2, rounded once; NaN of x = NaN.  The first of two
+ * factors leaves a normal number. */
+static inline vf v_scale_2(vf x, vf n)
+{
+    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1);
+    __m256i rest = _mm256_sub_epi32(all, half), one = _mm256_set1_epi32(127);
+    __m256i a = _mm256_slli_epi32(_mm256_add_epi32(half, one), 23);
+    __m256i b = _mm256_slli_epi32(_mm256_add_epi32(rest, one), 23);
+    x = _mm256_mul_ps(x, _mm256_castsi256_ps(a));
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(b));
 }
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the

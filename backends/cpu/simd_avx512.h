@@ -237,10 +237,38 @@ static inline void v_transpose_4(vf x[4])
     x[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
 }
 
+/* Elements of a and b in turns: of the low, of the high half of each 16 bytes. */
+static inline void v_zip(vf a, vf b, vf *low, vf *high)
+{
+    *low = _mm512_unpacklo_ps(a, b);
+    *high = _mm512_unpackhi_ps(a, b);
+}
+
+/* Each 16 bytes, `stride` floats apart. */
+static inline void v_store_lanes(float *p, vf v, int stride)
+{
+    _mm_storeu_ps(p, _mm512_castps512_ps128(v));
+    _mm_storeu_ps(p + stride, _mm512_extractf32x4_ps(v, 1));
+    _mm_storeu_ps(p + 2 * stride, _mm512_extractf32x4_ps(v, 2));
+    _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(v, 3));
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
+}
+
+/* The greatest element; none is NaN. */
+static inline float v_greatest(vf x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
+/* x * 2^n of integers n from -150 to 0 and x from 0.5 to 2, rounded once; NaN of x = NaN. */
+static inline vf v_scale_2(vf x, vf n)
+{
+    return _mm512_scalef_ps(x, n);
 }
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the

@@ -140,10 +140,41 @@ static inline void v_transpose_4(vf x[4])
     v_transpose(x);
 }
 
+/* Elements of a and b in turns: of the low, of the high half of each 16 bytes. */
+static inline void v_zip(vf a, vf b, vf *low, vf *high)
+{
+    *low = vzip1q_f32(a, b);
+    *high = vzip2q_f32(a, b);
+}
+
+/* Each 16 bytes, `stride` floats apart. */
+static inline void v_store_lanes(float *p, vf v, int stride)
+{
+    (void)stride; /* one lane */
+    v_store(p, v);
+}
+
 /* a > b ? a : b */
 static inline vf v_max(vf a, vf b)
 {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+/* The greatest element; none is NaN. */
+static inline float v_greatest(vf x)
+{
+    return vmaxvq_f32(x);
+}
+
+/* x * 2^n of integers n from -150 to 0 and x from 0.5 to 2, rounded once; NaN of x = NaN.  The first of two
+ * factors leaves a normal number. */
+static inline vf v_scale_2(vf x, vf n)
+{
+    int32x4_t all = vcvtq_s32_f32(n), half = vshrq_n_s32(all, 1), rest = vsubq_s32(all, half);
+    int32x4_t a = vshlq_n_s32(vaddq_s32(half, vdupq_n_s32(127)), 23);
+    int32x4_t b = vshlq_n_s32(vaddq_s32(rest, vdupq_n_s32(127)), 23);
+    x = vmulq_f32(x, vreinterpretq_f32_s32(a));
+    return vmulq_f32(x, vreinterpretq_f32_s32(b));
 }
 
 /* Each 32-bit element holds neighbours of a smaller type, the first in its low bits: out[e] = the

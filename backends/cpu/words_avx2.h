@@ -85,4 +85,47 @@ static inline vw words_of_f(vf v)
     return _mm256_castps_si256(v);
 }
 
+/* Bits of |x|: as integers they are ordered as the magnitudes, NaN last. */
+static inline vw w_magnitude(vf x)
+{
+    return _mm256_and_si256(words_of_f(x), w_splat(INT32_MAX));
+}
+
+/* The greater ones of signed elements; the greatest of them. */
+static inline vw w_max(vw a, vw b)
+{
+    return _mm256_max_epi32(a, b);
+}
+
+static inline int32_t w_greatest(vw v)
+{
+    __m128i x = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
+}
+
+/* The sum of all elements, modulo 2^32. */
+static inline uint32_t w_sum(vw v)
+{
+    __m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
+}
+
+/* The low halves of 2 VL elements, a first. */
+static inline vw w_halves(vw a, vw b)
+{
+    const __m256i low = _mm256_set1_epi32(0xffff);
+    __m256i x = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    return _mm256_permute4x64_epi64(x, 0xd8);
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    return _mm256_shuffle_epi8(v, order);
+}
+
 #endif

@@ -98,4 +98,43 @@ static inline vw words_of_f(vf v)
     return _mm512_castps_si512(v);
 }
 
+/* Bits of |x|: as integers they are ordered as the magnitudes, NaN last. */
+static inline vw w_magnitude(vf x)
+{
+    return _mm512_and_si512(words_of_f(x), w_splat(INT32_MAX));
+}
+
+/* The greater ones of signed elements; the greatest of them. */
+static inline vw w_max(vw a, vw b)
+{
+    return _mm512_max_epi32(a, b);
+}
+
+static inline int32_t w_greatest(vw v)
+{
+    return _mm512_reduce_max_epi32(v);
+}
+
+/* The sum of all elements, modulo 2^32. */
+static inline uint32_t w_sum(vw v)
+{
+    return (uint32_t)_mm512_reduce_add_epi32(v);
+}
+
+/* The low halves of 2 VL elements, a first. */
+static inline vw w_halves(vw a, vw b)
+{
+    const __m512i even =
+        _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26,
+                         24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    return _mm512_permutex2var_epi16(a, even, b);
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    const __m512i order = _mm512_set4_epi32(0x0f0e0b0a, 0x0d0c0908, 0x07060302, 0x05040100);
+    return _mm512_shuffle_epi8(v, order);
+}
+
 #endif

@@ -87,4 +87,40 @@ static inline vw words_of_f(vf v)
     return vreinterpretq_s32_f32(v);
 }
 
+/* Bits of |x|: as integers they are ordered as the magnitudes, NaN last. */
+static inline vw w_magnitude(vf x)
+{
+    return vandq_s32(words_of_f(x), w_splat(INT32_MAX));
+}
+
+/* The greater ones of signed elements; the greatest of them. */
+static inline vw w_max(vw a, vw b)
+{
+    return vmaxq_s32(a, b);
+}
+
+static inline int32_t w_greatest(vw v)
+{
+    return vmaxvq_s32(v);
+}
+
+/* The sum of all elements, modulo 2^32. */
+static inline uint32_t w_sum(vw v)
+{
+    return (uint32_t)vaddvq_s32(v);
+}
+
+/* The low halves of 2 VL elements, a first. */
+static inline vw w_halves(vw a, vw b)
+{
+    return vreinterpretq_s32_s16(vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+}
+
+/* Of each four 16-bit elements the inner two change places. */
+static inline vw w_swap_inner(vw v)
+{
+    static const uint8_t order[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(v), vld1q_u8(order)));
+}
+
 #endif
