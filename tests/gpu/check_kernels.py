@@ -92,15 +92,20 @@ def no_kernel_grows():
     check(BUILT)
 
 
+def bare_ptx(source, arch):
+    """Without the architecture and the hash of the source's path in names of a file's own variables: with ccache the path may be
+    that of another tree."""
+    return re.sub(rf"_INTERNAL_[0-9a-f]{{8}}_|\.target sm_{arch}\n", "", compiled(source, arch).ptx.read_text())
+
+
 @tap.case
 def no_kernel_grows_on_sm_89():
     need_nvcc()
     if not os.environ.get("INGOT_ALL"):
         raise tap.Skip("its PTX is that of sm_80; registers and stack are compared with --all")
-    for source in sources():
-        ptx = compiled(source, "80").ptx.read_text().replace(".target sm_80", ".target sm_89")
-        assert compiled(source, "89").ptx.read_text() == ptx, f"{source}: BUILT of nvcc.py needs sm_89 too"
     check(["89"])
+    for source in sources():
+        assert bare_ptx(source, "80") == bare_ptx(source, "89"), f"{source}: BUILT of nvcc.py needs sm_89 too"
 
 
 @tap.case
