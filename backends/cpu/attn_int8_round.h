@@ -10,25 +10,19 @@
 ALWAYS_INLINE int32_t round_groups(bool query, const float *x, int n, float inv, int16_t *out)
 {
     const vf magic = v_splat(0x1.8p23f), factor = v_splat(inv);
-    vw sum[2] = {w_splat(0), w_splat(0)};
+    const vw ones = w_splat(query ? 1 : 0x10001); /* pairs (1, 0) or (1, 1) */
+    vw sum = w_splat(0);
     for (int i = 0; i < n; i += FOUR_VL) {
         UNROLL
         for (int j = 0; j < FOUR_VL; j += 2 * VL) {
             vw a = words_of_f(v_add(v_mul(v_load(x + i + j), factor), magic));
             vw b = words_of_f(v_add(v_mul(v_load(x + i + j + VL), factor), magic));
             vw both = w_halves(a, b); /* the low half of magic's bits is 0 */
-            if (query) {
-                sum[0] = w_dot(sum[0], both, w_splat(1)); /* pairs (1, 0) */
-                both = w_swap_inner(both);
-            } else {
-                sum[0] = w_add(sum[0], a);
-                sum[1] = w_add(sum[1], b);
-            }
-            w_store(out + i + j, both);
+            sum = w_dot(sum, both, ones);
+            w_store(out + i + j, query ? w_swap_inner(both) : both);
         }
     }
-    uint32_t magics = query ? 0 : (uint32_t)n * bits_of_f32(0x1.8p23f);
-    return (int32_t)(w_sum(w_add(sum[0], sum[1])) - magics);
+    return w_sum(sum);
 }
 
 /* round_16 of x [n], whole groups, whose greatest magnitude has the bits `most`; out, sum: of round_groups. */

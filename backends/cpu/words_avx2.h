@@ -104,12 +104,12 @@ static inline int32_t w_greatest(vw v)
     return _mm_cvtsi128_si32(_mm_max_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
 }
 
-/* The sum of all elements, modulo 2^32. */
-static inline uint32_t w_sum(vw v)
+/* The sum of all elements. */
+static inline int32_t w_sum(vw v)
 {
     __m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
-    return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
+    return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1)));
 }
 
 /* The low halves of 2 VL elements, a first. */

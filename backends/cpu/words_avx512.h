@@ -115,10 +115,10 @@ static inline int32_t w_greatest(vw v)
     return _mm512_reduce_max_epi32(v);
 }
 
-/* The sum of all elements, modulo 2^32. */
-static inline uint32_t w_sum(vw v)
+/* The sum of all elements. */
+static inline int32_t w_sum(vw v)
 {
-    return (uint32_t)_mm512_reduce_add_epi32(v);
+    return _mm512_reduce_add_epi32(v);
 }
 
 /* The low halves of 2 VL elements, a first. */

@@ -104,10 +104,10 @@ static inline int32_t w_greatest(vw v)
     return vmaxvq_s32(v);
 }
 
-/* The sum of all elements, modulo 2^32. */
-static inline uint32_t w_sum(vw v)
+/* The sum of all elements. */
+static inline int32_t w_sum(vw v)
 {
-    return (uint32_t)vaddvq_s32(v);
+    return vaddvq_s32(v);
 }
 
 /* The low halves of 2 VL elements, a first. */
