@@ -18,6 +18,8 @@
 
 #include "backends/backend.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 enum { PANEL = 32 }; /* columns of a panel */
 
 enum pack {

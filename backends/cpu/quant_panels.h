@@ -77,38 +77,38 @@ struct quant_pack {
 const struct quant_pack *quant_pack_of(enum dtype t);
 
 /* Bytes of a group's subs, and of those that stand in front of its codes. */
-static inline size_t quant_sub_bytes(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_sub_bytes(const struct quant_layout *l)
 {
     int kinds = l->has_min && !l->nibble_subs ? 2 : 1;
     return l->super == 1 ? 0 : PANEL * (size_t)(l->halves * kinds);
 }
 
-static inline size_t quant_near_bytes(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_near_bytes(const struct quant_layout *l)
 {
     return quant_sub_bytes(l) % 64 == 0 ? quant_sub_bytes(l) : 0;
 }
 
-static inline size_t quant_head_bytes(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_head_bytes(const struct quant_layout *l)
 {
     size_t far = quant_sub_bytes(l) - quant_near_bytes(l);
     return PANEL * (l->has_zero ? 3U : l->has_min ? 4U : 2U) + (size_t)l->super * far;
 }
 
 /* From a group's codes to the next ones behind the same head. */
-static inline size_t quant_group_bytes(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_group_bytes(const struct quant_layout *l)
 {
     return quant_near_bytes(l) + (size_t)(GROUP * PANEL / 8) * (size_t)l->bits;
 }
 
 /* Offsets in a panel whose shard begins `skip` elements into a block: of a group's head, of its codes. */
-static inline size_t quant_head_at(const struct quant_layout *l, int32_t skip, int32_t group)
+ALWAYS_INLINE size_t quant_head_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
     int32_t before = skip / GROUP % l->super, head = (group + before) / l->super;
     int32_t groups = head ? head * l->super - before : 0;
     return (size_t)head * quant_head_bytes(l) + (size_t)groups * quant_group_bytes(l);
 }
 
-static inline size_t quant_group_at(const struct quant_layout *l, int32_t skip, int32_t group)
+ALWAYS_INLINE size_t quant_group_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
     int32_t heads = (group + skip / GROUP % l->super) / l->super + 1;
     return (size_t)heads * quant_head_bytes(l) + (size_t)group * quant_group_bytes(l) +
@@ -129,7 +129,7 @@ static inline size_t quant_panel_bytes(const struct quant_layout *l, int32_t ski
 
 /* Offset in the panel of a group's sub [halves][PANEL]; from there to its sub_min, and to the next
  * group's behind the same head. */
-static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group)
+ALWAYS_INLINE size_t quant_sub_at(const struct quant_layout *l, int32_t skip, int32_t group)
 {
     if (quant_near_bytes(l))
         return quant_group_at(l, skip, group) - quant_near_bytes(l);
@@ -137,18 +137,18 @@ static inline size_t quant_sub_at(const struct quant_layout *l, int32_t skip, in
     return quant_head_at(l, skip, group) + PANEL * ((l->has_min ? 4U : 2U) + g);
 }
 
-static inline size_t quant_sub_min_step(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_sub_min_step(const struct quant_layout *l)
 {
     return PANEL * (size_t)(l->halves * (quant_near_bytes(l) ? 1 : l->super));
 }
 
-static inline size_t quant_sub_step(const struct quant_layout *l)
+ALWAYS_INLINE size_t quant_sub_step(const struct quant_layout *l)
 {
     return quant_near_bytes(l) ? quant_group_bytes(l) : PANEL * (size_t)l->halves;
 }
 
 /* Offset in a group of the line that has quad j's `bits` (4, 2 or 1) bits. */
-static inline size_t quant_line_at(const struct quant_layout *l, int j, int bits)
+ALWAYS_INLINE size_t quant_line_at(const struct quant_layout *l, int j, int bits)
 {
     int one = l->bits & 1, two = l->bits >> 1 & 1, four = l->bits >> 2 & 1;
     int at = j / 4 * (one + 2 * two + 4 * four);

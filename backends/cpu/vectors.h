@@ -4,7 +4,6 @@
 
 #include "backends/cpu/kernels.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")

@@ -159,16 +159,20 @@ def urgent_requests_pass_over_all_groups():
     with Parts(DEMO, groups=2, coordinator=["--max-seqs", "1", "--turn-tokens", "0"]) as c:
         client = c.clients[0]
         all_active(c, 2)
-        rids = start(client, 20, 60)
-        until_a_token(client, rids)
-        urgent = client.start(text=b"Now", max_tokens=5, priority=9, sampling={"ignore_eos": True})
-        ended = []
-        while len(ended) < 1 + len(rids):
-            name, m = client.recv()
-            assert name not in ("Error", "Rejected"), m
-            if name == "Finish":
-                ended.append(m.request_id)
-        assert ended.index(urgent) <= 8, ended.index(urgent)
+
+        def in_time():
+            """Some of the twenty may end before it comes, fewer than eight."""
+            rids = start(client, 20, 60)
+            until_a_token(client, rids)
+            urgent = client.start(text=b"Now", max_tokens=5, priority=9, sampling={"ignore_eos": True})
+            ended = []
+            while len(ended) < 1 + len(rids):
+                name, m = client.recv()
+                assert name not in ("Error", "Rejected"), m
+                if name == "Finish":
+                    ended.append(m.request_id)
+            return ended.index(urgent) <= 8
+        tap.race(in_time, 5)
 
 
 @tap.case
