@@ -68,7 +68,7 @@ static void int8_queries(const struct attn_split *a, int row0, int rows, struct 
 {
     int n = group_end(a->d);
     float padded[HEAD_MAX], top = query_top(a->d);
-    int32_t most[ATTN_ROWS], even;
+    int32_t most[ATTN_ROWS] = {0}, even;
     for (int i = 0; i < a->n_kv * rows; i++)
         most[i] = greatest_magnitude(query_row(a, i / rows, row0 + i % rows, padded), n);
     for (int i = 0; i < a->n_kv * rows; i++) {
