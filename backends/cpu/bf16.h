@@ -25,7 +25,7 @@ enum bf16_order { BF16_PAIRS, BF16_TILES, BF16_ORDERS };
 
 enum {
     BF16_GROUP = 32, /* elements */
-    BF16_ROWS = 128, /* most rows of a strip */
+    BF16_ROWS = STRIP_ROWS,
 };
 
 /* Rows of a tile and pairs of a slice, against one panel. */

@@ -81,9 +81,8 @@ void bf16_put_row(const struct bf16_kernels *k, int n_slices, const int32_t *sli
 /* ---- panels ---- */
 
 enum {
-    CHUNK = 128,     /* pairs that all tiles take before the next ones: 16 KiB of a panel, whole
+    CHUNK = 128, /* pairs that all tiles take before the next ones: 16 KiB of a panel, whole
                         groups of a slice */
-    TREE_LEVELS = 4, /* log2(N_SLICES) + 1 */
 };
 
 /* The pairs of one slice, for all tiles; x_group: the slice's first group in a row of x. */
@@ -109,37 +108,9 @@ static void add_slice(const struct bf16_kernels *k, const struct bf16_panel *t, 
     }
 }
 
-/* Sums of a panel: the tree of slices is a binary counter of finished subtrees, tree[level] one that
- * waits. */
-struct panel_sums {
-    _Alignas(64) float acc[BF16_ROWS][PANEL], tree[TREE_LEVELS][BF16_ROWS][PANEL];
-};
-
-/* Where the sums of slice s are made: those of an even slice are a leaf that waits. */
-static float (*slice_sums(struct panel_sums *own, int s))[PANEL]
-{
-    return s % 2 == 0 ? own->tree[0] : own->acc;
-}
-
-/* Adds slice s's sums to the tree.  Returns the subtree that it finishes: after the last slice, the
- * whole. */
-static float (*climb_tree(int rows, int s, struct panel_sums *own))[PANEL]
-{
-    float(*sums)[PANEL] = slice_sums(own, s);
-    for (int level = 0; s >> level & 1; level++) {
-        float(*waits)[PANEL] = own->tree[level];
-        float(*to)[PANEL] = s >> (level + 1) & 1 ? own->acc : own->tree[level + 1];
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < PANEL; c++)
-                to[r][c] = waits[r][c] + sums[r][c];
-        sums = to;
-    }
-    return sums;
-}
-
 void bf16_panel_product(const struct bf16_kernels *k, const struct bf16_panel *t)
 {
-    struct panel_sums own;
+    struct slice_tree own;
     float(*sums)[PANEL] = own.tree[0];
     int groups = bf16_groups(t->n_slices, t->slice_end), group = 0, from = 0;
     const uint16_t *w = t->panel;
@@ -147,7 +118,7 @@ void bf16_panel_product(const struct bf16_kernels *k, const struct bf16_panel *t
         int pairs = (t->slice_end[s] - from + 1) / 2;
         memset(slice_sums(&own, s), 0, (size_t)t->rows * sizeof own.acc[0]);
         add_slice(k, t, w, pairs, group, groups, slice_sums(&own, s));
-        sums = climb_tree(t->rows, s, &own);
+        sums = climb_rows(t->rows, s, &own);
         group += (pairs + BF16_GROUP / 2 - 1) / (BF16_GROUP / 2);
         w += (size_t)pairs * PANEL * 2;
     }

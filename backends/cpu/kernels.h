@@ -25,6 +25,7 @@
 #include "backends/cpu/panels.h"
 #include "backends/cpu/quant_panels.h"
 #include "backends/cpu/read_ahead.h"
+#include "backends/cpu/slice_tree.h"
 #include "backends/sorted_plan.h"
 
 enum {
@@ -94,7 +95,7 @@ struct quant_x {
 /* A strip of quantised rows: tile after tile; in a tile group after group; in a group
  *   a [rows of the tile][GROUP] int8; in units of 2 rows as quant_neon.h has them
  *   struct quant_x [rows of the tile] */
-enum { X_GROUP_BYTES = GROUP + (int)sizeof(struct quant_x), QUANT_ROWS = 128 };
+enum { X_GROUP_BYTES = GROUP + (int)sizeof(struct quant_x), QUANT_ROWS = STRIP_ROWS };
 
 /* A strip of rows against one panel: rows x cols outputs. */
 struct quant_panel {

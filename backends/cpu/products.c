@@ -133,8 +133,6 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                 .cols = cols,
                                 .n_tiles = n_tiles(be, kind, rows),
                                 .read = be->read};
-        if (s->quant->lay->bits < 8 && t.read.bytes < READ_AHEAD_SMALL_BYTES)
-            t.read.bytes = READ_AHEAD_SMALL_BYTES; /* more arithmetic for a line */
         be->quant->panel(&t, be->quant_thread + (size_t)part * be->quant_scratch);
     } else if (kind == STRIP_SORTED) {
         struct sorted_panel t = {.bits = sorted_bits(s->dtype),

@@ -98,7 +98,7 @@ ALWAYS_INLINE void add_step(const struct stream *st, bool full, int halves, bool
 ALWAYS_INLINE void begin_tile(const struct stream *st, bool full, const struct place *at,
                               vf acc[T_ROWS])
 {
-    const float(*from)[PANEL] = (const float(*)[PANEL])(st->own->acc + T_ROWS * at->tile);
+    const float(*from)[PANEL] = (const float(*)[PANEL])(st->own->sums.acc + T_ROWS * at->tile);
     EACH_ROW acc[r] = st->begins ? v_splat(0.0f) : v_load(from[r] + T_COLS * at->q);
 }
 
@@ -123,18 +123,18 @@ ALWAYS_INLINE void put_out(const struct stream *st, bool full, const struct plac
 ALWAYS_INLINE void end_tile(const struct stream *st, bool full, const struct place *at,
                             vf acc[T_ROWS])
 {
-    float(*to)[PANEL] = st->own->acc + T_ROWS * at->tile;
+    float(*to)[PANEL] = st->own->sums.acc + T_ROWS * at->tile;
     if (st->ends) {
         int level = 0;
         for (; st->slice >> level & 1; level++) {
-            to = st->own->tree[level] + T_ROWS * at->tile;
+            to = st->own->sums.tree[level] + T_ROWS * at->tile;
             EACH_ROW acc[r] = v_add(v_load(to[r] + T_COLS * at->q), acc[r]);
         }
         if (st->slice == st->t->shape.n_slices - 1) {
             put_out(st, full, at, acc);
             return;
         }
-        to = st->own->tree[level] + T_ROWS * at->tile;
+        to = st->own->sums.tree[level] + T_ROWS * at->tile;
     }
     EACH_ROW v_store(to[r] + T_COLS * at->q, acc[r]);
 }

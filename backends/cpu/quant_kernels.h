@@ -373,29 +373,6 @@ static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct 
     }
 }
 
-/* Where the sums of slice s are made: the tree of sums is a binary counter of finished subtrees, and
- * those of an even slice are a leaf that waits. */
-static float (*slice_sums(struct quant_scratch *own, int s))[PANEL]
-{
-    return s % 2 == 0 ? own->tree[0] : own->acc;
-}
-
-/* Adds slice s's sums to the tree.  Returns the subtree that it finishes: after the last slice, the
- * whole. */
-static float (*climb_rows(int rows, int s, struct quant_scratch *own))[PANEL]
-{
-    float(*sums)[PANEL] = slice_sums(own, s);
-    for (int level = 0; s >> level & 1; level++) {
-        float(*waits)[PANEL] = own->tree[level];
-        float(*to)[PANEL] = s >> (level + 1) & 1 ? own->acc : own->tree[level + 1];
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < PANEL; c++)
-                to[r][c] = waits[r][c] + sums[r][c];
-        sums = to;
-    }
-    return sums;
-}
-
 static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
 {
     for (int r = 0; r < t->rows; r++) {
@@ -415,7 +392,7 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
     struct quant_scratch *own = scratch;
     const bool few = t->rows <= few_most(t->pack);
     size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
-    float(*sums)[PANEL] = own->tree[0];
+    float(*sums)[PANEL] = own->sums.tree[0];
     if (t->rows == 1) {
         kind_fns[t->pack->kind].direct[t->read.eighths > 0](t);
         return;
@@ -424,17 +401,17 @@ static void fast_quant_panel(const struct quant_panel *t, void *scratch)
         int32_t from, g, end, n;
         slice_groups(&t->shape, s, &from, &end);
         if (from == end)
-            memset(slice_sums(own, s), 0, (size_t)t->rows * sizeof own->acc[0]);
+            memset(slice_sums(&own->sums, s), 0, (size_t)t->rows * sizeof own->sums.acc[0]);
         for (g = from; g < end; g += n) {
             n = few ? FEW_GROUPS : UNPACK_GROUPS;
             n = end - g < n ? end - g : n;
             if (!few)
                 kind_fns[t->pack->kind].unpack(t, g, n, own->group);
             add_tiles(t, x_bytes, few ? NULL : own->group, g, n, g == from, x_at,
-                      slice_sums(own, s));
+                      slice_sums(&own->sums, s));
             x_at += (size_t)n * X_GROUP_BYTES;
         }
-        sums = climb_rows(t->rows, s, own);
+        sums = climb_rows(t->rows, s, &own->sums);
     }
     store_rows(t, sums);
 }

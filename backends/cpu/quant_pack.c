@@ -132,11 +132,11 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
     struct quant_block b;
     for (int32_t i = 0; i < n;) {
         int32_t block = (i + before) / l->super, first = block * l->super - before;
-        int32_t from = i, end = first + l->super < n ? first + l->super : n;
+        int32_t end = first + l->super < n ? first + l->super : n;
         char *head = panel + quant_head_at(l, skip, i);
         memset(head, 0, quant_head_bytes(l));
-        for (i = from; i < end; i++)
-            memset(panel + quant_group_at(l, skip, i) - quant_near_bytes(l), 0,
+        for (int32_t g = i; g < end; g++)
+            memset(panel + quant_group_at(l, skip, g) - quant_near_bytes(l), 0,
                    quant_near_bytes(l));
         for (int c = 0; c < PANEL && rows[c]; c++) {
             const uint8_t *at = (const uint8_t *)rows[c] + (size_t)block * (size_t)f->n_bytes;
@@ -144,10 +144,10 @@ void quant_pack_panel(const struct quant_pack *p, enum dtype t, const char *cons
             put_head(p, t, head, c, at);
             for (int32_t g = 0; g < l->super; g++)
                 put_codes(p, b.q + g * GROUP, c, codes[g]);
-            for (i = from; l->super > 1 && i < end; i++)
-                put_subs(l, head, panel + quant_sub_at(l, skip, i), c, &b, i - first);
+            for (int32_t g = i; l->super > 1 && g < end; g++)
+                put_subs(l, head, panel + quant_sub_at(l, skip, g), c, &b, g - first);
         }
-        for (i = from; i < end; i++)
+        for (; i < end; i++)
             put_group(l, codes[i - first], (uint8_t *)panel + quant_group_at(l, skip, i));
     }
 }

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/read_ahead.h"
+#include "backends/cpu/slice_tree.h"
 #include <stdalign.h>
 
 #include "backends/cpu/vectors.h"
@@ -32,8 +33,7 @@ enum { HAS_MATRIX = 0 };
 
 struct quant_scratch {
     struct unpacked group[UNPACK_GROUPS];
-    float acc[QUANT_ROWS][PANEL];
-    float tree[TREE_LEVELS][QUANT_ROWS][PANEL];
+    struct slice_tree sums;
 };
 
 struct bytes {

@@ -14,7 +14,6 @@
 
 enum {
     PAIRS = PANEL / 2 / VL, /* of a panel, see struct pair */
-    TREE_LEVELS = 4,        /* log2(N_SLICES) + 1 */
 };
 
 /* Pair q of a panel's vectors: columns [VL q, +VL) and [16 + VL q, +VL). */
