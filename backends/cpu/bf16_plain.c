@@ -58,8 +58,8 @@ static void plain_tiles(const struct bf16_chain *c)
 }
 
 const struct bf16_kernels bf16_plain[BF16_ORDERS] = {
-    {"plain", 16, plain_pairs, bf16_round_row},
-    {"plain", 16, plain_tiles, bf16_round_row},
+    {"plain", 16, 128, plain_pairs, bf16_round_row, climb_rows},
+    {"plain", 16, 128, plain_tiles, bf16_round_row, climb_rows},
 };
 
 /* ---- strips ---- */
@@ -80,51 +80,85 @@ void bf16_put_row(const struct bf16_kernels *k, int n_slices, const int32_t *sli
 
 /* ---- panels ---- */
 
-enum {
-    CHUNK = 128, /* pairs that all tiles take before the next ones: 16 KiB of a panel, whole
-                        groups of a slice */
+enum { GROUP_PAIRS = BF16_GROUP / 2 };
+
+/* A place between two pairs of a panel, in the order of K. */
+struct place {
+    int slice;
+    int32_t pair;  /* of the slice */
+    size_t w_pair; /* of the panel */
+    size_t group;  /* of a row of x */
 };
 
-/* The pairs of one slice, for all tiles; x_group: the slice's first group in a row of x. */
-static void add_slice(const struct bf16_kernels *k, const struct bf16_panel *t, const uint16_t *w,
-                      int pairs, int x_group, int x_groups, float (*acc)[PANEL])
+static int32_t slice_pairs(const struct bf16_panel *t, int s)
 {
-    for (int p = 0; p < pairs; p += CHUNK) {
-        struct bf16_chain c = {.w = w + (size_t)p * PANEL * 2, .read = t->read};
-        if (t->n_tiles > 1) /* the first tile brings the chunk into the cache */
-            c.read = read_ahead_of_next(t->read, CHUNK * PANEL * 4);
-        c.pairs = pairs - p < CHUNK ? pairs - p : CHUNK;
-        c.ahead_step = PANEL * 4 / t->n_tiles;
-        for (int i = 0; i < t->n_tiles; i++) {
-            int r0 = cut_start(t->rows, t->n_tiles, i);
-            c.rows = cut_start(t->rows, t->n_tiles, i + 1) - r0;
-            c.x = t->x + ((size_t)r0 * (size_t)x_groups +
-                          (size_t)c.rows * (size_t)(x_group + p / (BF16_GROUP / 2))) *
-                             BF16_GROUP;
-            c.acc = acc + r0;
-            c.ahead = (const char *)c.w + (size_t)i * (size_t)(c.pairs * c.ahead_step);
-            k->chain(&c);
+    return (t->slice_end[s] - (s ? t->slice_end[s - 1] : 0) + 1) / 2;
+}
+
+/* At most `most` pairs of the slice from there on, groups as a whole. */
+static int32_t pairs_from(const struct bf16_panel *t, const struct place *at, int32_t most)
+{
+    int32_t left = slice_pairs(t, at->slice) - at->pair;
+    return left <= most ? left : most / GROUP_PAIRS * GROUP_PAIRS;
+}
+
+static void go_on(const struct bf16_panel *t, struct place *at, int32_t pairs)
+{
+    at->pair += pairs;
+    at->w_pair += (size_t)pairs;
+    at->group += (size_t)(pairs + GROUP_PAIRS - 1) / GROUP_PAIRS;
+    if (at->pair == slice_pairs(t, at->slice)) {
+        at->slice++;
+        at->pair = 0;
+    }
+}
+
+/* One tile, rows [row, row + c->rows), with `pairs` pairs of a slice. */
+static void add_pairs(const struct bf16_kernels *k, const struct bf16_panel *t,
+                      const struct place *at, int32_t pairs, int row, struct bf16_chain *c,
+                      struct slice_tree *own)
+{
+    const struct slice_out out = {t->n_slices, t->cols, t->bias, t->out, t->out_stride};
+    const size_t groups = (size_t)bf16_groups(t->n_slices, t->slice_end);
+    c->x = t->x + ((size_t)row * groups + (size_t)c->rows * at->group) * BF16_GROUP;
+    c->w = t->panel + at->w_pair * PANEL * 2;
+    c->pairs = pairs;
+    c->acc = slice_sums(own, at->slice) + row;
+    if (at->pair == 0)
+        memset(c->acc, 0, (size_t)c->rows * sizeof c->acc[0]);
+    k->chain(c);
+    c->ahead += pairs * c->ahead_step;
+    if (at->pair + pairs == slice_pairs(t, at->slice))
+        k->climb(own, &out, at->slice, row, c->rows);
+}
+
+/* All tiles with the next `most` pairs, or somewhat fewer.  Returns the place behind them. */
+static struct place add_piece(const struct bf16_kernels *k, const struct bf16_panel *t,
+                              struct place from, int32_t most, struct slice_tree *own)
+{
+    struct bf16_chain c = {.ahead = (const char *)(t->panel + from.w_pair * PANEL * 2),
+                           .ahead_step = PANEL * 4 / t->n_tiles,
+                           .read = t->read};
+    struct place at = from;
+    if (t->n_tiles > 1) /* the first tile brings the piece into the cache */
+        c.read = read_ahead_of_next(t->read, (uint32_t)most * PANEL * 4);
+    for (int i = 0; i < t->n_tiles; i++) {
+        int row = cut_start(t->rows, t->n_tiles, i);
+        int32_t left = most, n;
+        c.rows = cut_start(t->rows, t->n_tiles, i + 1) - row;
+        for (at = from; at.slice < t->n_slices; left -= n, go_on(t, &at, n)) {
+            n = pairs_from(t, &at, left);
+            if (n == 0 && slice_pairs(t, at.slice) > 0)
+                break;
+            add_pairs(k, t, &at, n, row, &c, own);
         }
     }
+    return at;
 }
 
 void bf16_panel_product(const struct bf16_kernels *k, const struct bf16_panel *t)
 {
     struct slice_tree own;
-    float(*sums)[PANEL] = own.tree[0];
-    int groups = bf16_groups(t->n_slices, t->slice_end), group = 0, from = 0;
-    const uint16_t *w = t->panel;
-    for (int s = 0; s < t->n_slices; from = t->slice_end[s++]) {
-        int pairs = (t->slice_end[s] - from + 1) / 2;
-        memset(slice_sums(&own, s), 0, (size_t)t->rows * sizeof own.acc[0]);
-        add_slice(k, t, w, pairs, group, groups, slice_sums(&own, s));
-        sums = climb_rows(t->rows, s, &own);
-        group += (pairs + BF16_GROUP / 2 - 1) / (BF16_GROUP / 2);
-        w += (size_t)pairs * PANEL * 2;
-    }
-    for (int r = 0; r < t->rows; r++) {
-        for (int c = 0; t->bias && c < PANEL; c++)
-            sums[r][c] += t->bias[c];
-        memcpy(t->out + (size_t)r * t->out_stride, sums[r], (size_t)t->cols * sizeof(float));
-    }
+    for (struct place at = {0}; at.slice < t->n_slices;)
+        at = add_piece(k, t, at, k->piece_pairs, &own);
 }

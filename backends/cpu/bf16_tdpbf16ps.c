@@ -105,4 +105,11 @@ static void tile_chain(const struct bf16_chain *c)
     _tile_release();
 }
 
-const struct bf16_kernels bf16_tdpbf16ps = {"tdpbf16ps", ROWS, tile_chain, bf16_round_row};
+const struct bf16_kernels bf16_tdpbf16ps = {
+    .name = "tdpbf16ps",
+    .tile_rows = ROWS,
+    .piece_pairs = 128,
+    .chain = tile_chain,
+    .round = bf16_round_row,
+    .climb = climb_rows,
+};

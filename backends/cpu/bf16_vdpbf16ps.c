@@ -71,4 +71,11 @@ static void dot_chains(const struct bf16_chain *c)
     chain_fns[c->rows](c);
 }
 
-const struct bf16_kernels bf16_vdpbf16ps = {"vdpbf16ps", ROWS, dot_chains, bf16_round_row};
+const struct bf16_kernels bf16_vdpbf16ps = {
+    .name = "vdpbf16ps",
+    .tile_rows = ROWS,
+    .piece_pairs = 1024,
+    .chain = dot_chains,
+    .round = bf16_round_row,
+    .climb = climb_rows,
+};

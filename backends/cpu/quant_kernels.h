@@ -331,89 +331,96 @@ static const struct {
 ALL_ROWS(GROUPS_FNS)
 static groups_fn *const groups_fns[Q_ROWS + 1][2][2][HAS_NARROW ? 4 : 1] = {ALL_ROWS(GROUPS_ROW)};
 
-/* All tiles with groups [g, g + n) of the panel, the first ones of a slice or not, which begin x_at
- * bytes into a row of x; w: these groups, NULL: they are not unpacked. */
-static void add_tiles(const struct quant_panel *t, size_t x_bytes, const struct unpacked *w,
-                      int32_t g, int32_t n, bool first, size_t x_at, float (*acc)[PANEL])
+/* Groups [g, g + n) of slice s, the first and the last ones of it or not, which begin x_at bytes into
+ * a row of x. */
+struct some_groups {
+    int s;
+    int32_t g, n;
+    bool first, last;
+    size_t x_at;
+};
+
+/* One tile with groups [g, g + n) of the panel, which are not unpacked, FEW_ROWS rows at a time. */
+static void add_few_tile(const struct quant_panel *t, int32_t g, int32_t n,
+                         const struct tile_x *tile, float (*acc)[PANEL])
 {
-    const struct quant_layout *l = t->pack->lay;
-    const char *spread = group_spread(l, t->panel, g);
-    const int most = w ? Q_ROWS : FEW_ROWS;
-    const struct read_ahead read = w              ? read_ahead_of_next(t->read, AHEAD_OF_GROUPS)
-                                   : l->bits == 8 ? t->read
-                                                  : read_ahead_of_next(t->read, AHEAD_OF_FEW);
-    int narrow = 0;
-    assert(!l->has_min || l->bits == 8 || t->pack->low == 0);
-    const bool codes = HAS_CODES && l->bits < 8 && !t->pack->values;
-    if (HAS_NARROW && codes)
-        narrow = l->bits <= 4 ? 3 : l->bits == 5 ? 2 : 1;
-    for (int i = 0; i < t->n_tiles; i++) {
-        int r0 = cut_units(t->rows, TILE_UNIT, t->n_tiles, i);
-        int in_tile = cut_units(t->rows, TILE_UNIT, t->n_tiles, i + 1) - r0;
-        const char *x = t->x + (size_t)r0 * x_bytes + (size_t)in_tile * x_at;
-        const struct quant_x *info = (const struct quant_x *)(const void *)(x + in_tile * GROUP);
-        const int parts = (in_tile + most - 1) / most;
-        for (int p = 0; p < parts; p++) {
-            int r = cut_units(in_tile, TILE_UNIT, parts, p);
-            int rows = cut_units(in_tile, TILE_UNIT, parts, p + 1) - r;
-            struct tile_x tx = {x + r * GROUP,
-                                info + r,
-                                in_tile,
-                                i + r == 0 ? spread : NULL,
-                                quad_bytes_of(l),
-                                codes ? -t->pack->low : W_OFFSET,
-                                read,
-                                x + (r + rows < in_tile ? 0 : x_bytes * (size_t)in_tile),
-                                first};
-            if (w)
-                groups_fns[rows][l->halves - 1][l->has_min][narrow](w, n, &tx, acc + r0 + r);
-            else
-                add_few(rows, t, g, n, &tx, acc + r0 + r);
-        }
+    const int parts = (tile->in_tile + FEW_ROWS - 1) / FEW_ROWS;
+    struct tile_x tx = *tile;
+    for (int p = 0, r = 0, rows; p < parts; p++, r += rows, tx.spread = NULL) {
+        rows = cut_units(tile->in_tile, TILE_UNIT, parts, p + 1) - r;
+        tx.x = tile->x + r * GROUP;
+        tx.info = tile->info + r;
+        add_few(rows, t, g, n, &tx, acc + r);
     }
 }
 
-static void store_rows(const struct quant_panel *t, float (*acc)[PANEL])
+/* All tiles with some groups of the panel; w: these groups, NULL: they are not unpacked. */
+static void add_tiles(const struct quant_panel *t, const struct some_groups *some,
+                      const struct unpacked *w, struct slice_tree *own)
 {
-    for (int r = 0; r < t->rows; r++) {
-        float *out = t->out + (size_t)r * t->out_stride;
-        if (t->bias)
-            for (int c = 0; c < PANEL; c++)
-                acc[r][c] += t->bias[c];
-        if (t->cols == PANEL)
-            memcpy(out, acc[r], PANEL * sizeof *out); /* without a call */
+    const struct quant_layout *l = t->pack->lay;
+    const struct slice_out out = {t->shape.n_slices, t->cols, t->bias, t->out, t->out_stride};
+    const size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES; /* of a row of x */
+    const bool codes = HAS_CODES && l->bits < 8 && !t->pack->values;
+    float(*acc)[PANEL] = slice_sums(own, some->s);
+    struct tile_x tx = {.spread = group_spread(l, t->panel, some->g),
+                        .quad_bytes = quad_bytes_of(l),
+                        .offset = codes ? -t->pack->low : W_OFFSET,
+                        .first = some->first};
+    tx.read = w              ? read_ahead_of_next(t->read, AHEAD_OF_GROUPS)
+              : l->bits == 8 ? t->read
+                             : read_ahead_of_next(t->read, AHEAD_OF_FEW);
+    int narrow = 0;
+    if (HAS_NARROW && codes)
+        narrow = l->bits <= 4 ? 3 : l->bits == 5 ? 2 : 1;
+    assert(!l->has_min || l->bits == 8 || t->pack->low == 0);
+    for (int i = 0, r0 = 0, end; i < t->n_tiles; i++, r0 = end, tx.spread = NULL) {
+        end = cut_units(t->rows, TILE_UNIT, t->n_tiles, i + 1);
+        tx.in_tile = end - r0;
+        tx.x = t->x + (size_t)r0 * x_bytes + (size_t)tx.in_tile * some->x_at;
+        tx.info = (const struct quant_x *)(const void *)(tx.x + tx.in_tile * GROUP);
+        tx.next = tx.x + x_bytes * (size_t)tx.in_tile;
+        if (w)
+            groups_fns[tx.in_tile][l->halves - 1][l->has_min][narrow](w, some->n, &tx, acc + r0);
         else
-            memcpy(out, acc[r], (size_t)t->cols * sizeof *out);
+            add_few_tile(t, some->g, some->n, &tx, acc + r0);
+        if (some->last)
+            climb_rows(own, &out, some->s, r0, tx.in_tile);
     }
+}
+
+static void add_empty_slice(const struct quant_panel *t, int s, struct slice_tree *own)
+{
+    const struct slice_out out = {t->shape.n_slices, t->cols, t->bias, t->out, t->out_stride};
+    memset(slice_sums(own, s), 0, (size_t)t->rows * sizeof own->acc[0]);
+    climb_rows(own, &out, s, 0, t->rows);
 }
 
 static void fast_quant_panel(const struct quant_panel *t, void *scratch)
 {
     struct quant_scratch *own = scratch;
     const bool few = t->rows <= few_most(t->pack);
-    size_t x_bytes = (size_t)x_groups(&t->shape) * X_GROUP_BYTES, x_at = 0; /* of a row of x */
-    float(*sums)[PANEL] = own->sums.tree[0];
+    const int32_t most = few ? FEW_GROUPS : UNPACK_GROUPS;
+    struct some_groups some = {0};
     if (t->rows == 1) {
         kind_fns[t->pack->kind].direct[t->read.eighths > 0](t);
         return;
     }
-    for (int s = 0; s < t->shape.n_slices; s++) {
-        int32_t from, g, end, n;
-        slice_groups(&t->shape, s, &from, &end);
+    for (; some.s < t->shape.n_slices; some.s++) {
+        int32_t from, end;
+        slice_groups(&t->shape, some.s, &from, &end);
         if (from == end)
-            memset(slice_sums(&own->sums, s), 0, (size_t)t->rows * sizeof own->sums.acc[0]);
-        for (g = from; g < end; g += n) {
-            n = few ? FEW_GROUPS : UNPACK_GROUPS;
-            n = end - g < n ? end - g : n;
+            add_empty_slice(t, some.s, &own->sums);
+        for (some.g = from; some.g < end; some.g += some.n) {
+            some.n = end - some.g < most ? end - some.g : most;
+            some.first = some.g == from;
+            some.last = some.g + some.n == end;
             if (!few)
-                kind_fns[t->pack->kind].unpack(t, g, n, own->group);
-            add_tiles(t, x_bytes, few ? NULL : own->group, g, n, g == from, x_at,
-                      slice_sums(&own->sums, s));
-            x_at += (size_t)n * X_GROUP_BYTES;
+                kind_fns[t->pack->kind].unpack(t, some.g, some.n, own->group);
+            add_tiles(t, &some, few ? NULL : own->group, &own->sums);
+            some.x_at += (size_t)some.n * X_GROUP_BYTES;
         }
-        sums = climb_rows(t->rows, s, &own->sums);
     }
-    store_rows(t, sums);
 }
 
 #include "backends/cpu/sorted_kernels.h"
