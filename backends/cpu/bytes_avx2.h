@@ -95,6 +95,12 @@ static inline vi i_widen(vi acc, vi sums)
     return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
 }
 
+/* The same with eight times the sums. */
+static inline vi i_widen_eight(vi acc, vi sums)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(8)));
+}
+
 /* VPSIGNB, which one product of signed bytes needs, takes the place of a multiplication. */
 #define DOT_WORDS
 static inline void i_words(vb v, vi *even, vi *odd)

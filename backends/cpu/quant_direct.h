@@ -11,18 +11,25 @@ struct form {
     vb map;
 };
 
-ALWAYS_INLINE struct form form_of(struct quant_layout l, const struct quant_pack *p, bool as_codes)
+ALWAYS_INLINE struct form form_of(struct quant_layout l, const struct quant_pack *p, bool as_codes,
+                                  int offset)
 {
     if (as_codes)
         return (struct form){.as_codes = true, .offset = -p->low};
-    return (struct form){.offset = W_OFFSET, .map = code_map(l, p, W_OFFSET)};
+    return (struct form){.offset = offset, .map = code_map(l, p, offset)};
 }
+
+/* A group of x as 8 high + low. */
+struct x_halves {
+    alignas(32) char high[GROUP], low[GROUP];
+};
 
 /* Half h of a group, which begins at `group`, and of a row of x. */
 struct half {
     const uint8_t *group;
     const char *x;
-    const char *spread; /* of the group */
+    const struct x_halves *parts; /* of x; with DOT_NARROW */
+    const char *spread;           /* of the group */
     struct read_ahead read;
     int h;
 };
@@ -33,59 +40,118 @@ ALWAYS_INLINE struct bytes direct_quad(struct quant_layout l, struct form m, con
     if (q == 0)
         read_ahead_quad(f->read, f->spread, j, quad_bytes_of(&l));
     return m.as_codes ? load_codes(l, f->group, j, q)
-                      : load_weights(l, m.map, f->group, j, q, W_OFFSET);
+                      : load_weights(l, m.map, f->group, j, q, m.offset);
 }
 
-/* The sums of q a of a half, pair q of the columns. */
+#ifdef DOT_NARROW
+enum { DIRECT_OFFSET = 128 };
+ALWAYS_INLINE void take_parts(const char *x, struct x_halves *out)
+{
+    x_parts(x, out->high, out->low);
+    __asm__ volatile("" ::"r"(out) : "memory"); /* the quads are loaded from there */
+}
+
+/* dot [PAIRS] = the sums of q a of a whole group, for weights that are multiplied as q + 128: with x in
+ * two parts the products of 4 quads with the high part, at most 4 * 2 * 255 * 16, and of 8 quads with
+ * the low one, 8 * 2 * 255 * 7, fit 16 bits. */
+ALWAYS_INLINE void parts_dots(struct quant_layout l, struct form m, const struct half *f,
+                              struct sums dot[PAIRS])
+{
+    const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
+    const vi start = start_sum(info, 1, 0, DIRECT_OFFSET);
+    struct sums high[PAIRS], low[PAIRS];
+    for (int q = 0; q < PAIRS; q++)
+        dot[q] = (struct sums){start, start};
+    UNROLL
+    for (int j = 0; j < QUADS; j++) {
+        vi x_high = load_quad(f->parts->high + 4 * j), x_low = load_quad(f->parts->low + 4 * j);
+        UNROLL
+        for (int q = 0; q < PAIRS; q++) {
+            struct bytes w = direct_quad(l, m, f, j, q);
+            w = (struct bytes){in_order(w.a), in_order(w.b)}; /* loaded once */
+            struct sums h = {i_mul16(w.a, x_high), i_mul16(w.b, x_high)};
+            struct sums n = {i_mul16(w.a, x_low), i_mul16(w.b, x_low)};
+            high[q] =
+                j % 4 == 0 ? h : (struct sums){i_add16(high[q].a, h.a), i_add16(high[q].b, h.b)};
+            low[q] = j == 0 ? n : (struct sums){i_add16(low[q].a, n.a), i_add16(low[q].b, n.b)};
+            if (j % 4 == 3)
+                dot[q] = (struct sums){i_widen_eight(dot[q].a, high[q].a),
+                                       i_widen_eight(dot[q].b, high[q].b)};
+        }
+    }
+    for (int q = 0; q < PAIRS; q++)
+        dot[q] = (struct sums){i_widen(dot[q].a, low[q].a), i_widen(dot[q].b, low[q].b)};
+}
+#else
+enum { DIRECT_OFFSET = W_OFFSET };
+ALWAYS_INLINE void take_parts(const char *x, struct x_halves *out)
+{
+    (void)x, (void)out;
+}
+
+ALWAYS_INLINE void parts_dots(struct quant_layout l, struct form m, const struct half *f,
+                              struct sums dot[PAIRS])
+{
+    (void)l, (void)m, (void)f, (void)dot;
+}
+#endif
+
+/* dot [PAIRS] = the sums of q a of a half, pairs [q0, q_end) of the columns. */
 #ifdef DOT_WIDE
 /* Two chains for each vector, so that a product waits less for the one before it.  4-bit codes in the
  * high halves of bytes stay there, which makes the sum 16 times as large. */
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
+ALWAYS_INLINE void half_dots(struct quant_layout l, struct form m, const struct half *f, int q0,
+                             int q_end, struct sums dot[PAIRS])
 {
     const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
     const int n = QUADS / l.halves;
     const bool high = m.as_codes && l.bits == 4;
-    struct sums dot = {start_sum(info, l.halves, f->h, m.offset),
-                       start_sum(info, l.halves, f->h, high ? 16 * m.offset : m.offset)};
     struct sums odd = {i_splat(0), i_splat(0)};
+    static_assert(PAIRS == 1, "vectors of 16 columns");
+    (void)q0, (void)q_end;
+    dot->a = start_sum(info, l.halves, f->h, m.offset);
+    dot->b = start_sum(info, l.halves, f->h, high ? 16 * m.offset : m.offset);
     UNROLL
     for (int j = f->h * n; j < (f->h + 1) * n; j++) {
-        struct bytes w = direct_quad(l, m, f, j, q);
+        struct bytes w = direct_quad(l, m, f, j, 0);
         vi a = load_quad(f->x + 4 * j);
         if (high)
-            w.b = b_field(b_load(f->group + j * 64 + 4 * VL * q), 0, 0xf0);
-        struct sums *chain = j % 2 ? &odd : &dot;
+            w.b = b_field(b_load(f->group + j * 64), 0, 0xf0);
+        struct sums *chain = j % 2 ? &odd : dot;
         chain->a = i_dot(chain->a, w.a, a);
         chain->b = i_dot(chain->b, w.b, a);
     }
-    dot.a = i_add(dot.a, odd.a);
-    dot.b = i_add(dot.b, odd.b);
+    dot->a = i_add(dot->a, odd.a);
+    dot->b = i_add(dot->b, odd.b);
     if (high)
-        dot.b = i_sixteenth(dot.b);
-    return dot;
+        dot->b = i_sixteenth(dot->b);
 }
 #else
-ALWAYS_INLINE struct sums half_dot(struct quant_layout l, struct form m, const struct half *f,
-                                   int q)
+ALWAYS_INLINE void half_dots(struct quant_layout l, struct form m, const struct half *f, int q0,
+                             int q_end, struct sums dot[PAIRS])
 {
     const struct quant_x *info = (const struct quant_x *)(const void *)(f->x + GROUP);
-    vi start = start_sum(info, l.halves, f->h, m.offset);
-    struct sums dot = {start, start}, narrow = dot;
+    const vi start = start_sum(info, l.halves, f->h, m.offset);
     const int n = QUADS / l.halves, quads = narrow_quads(l.bits);
+    struct sums narrow[PAIRS];
+    UNROLL
+    for (int q = q0; q < q_end; q++)
+        dot[q].a = dot[q].b = start;
     UNROLL
     for (int j = 0; j < n; j++) {
-        struct bytes w = direct_quad(l, m, f, f->h * n + j, q);
         vi a = load_quad(f->x + 4 * (f->h * n + j));
-        if (m.as_codes) {
-            dot.a = narrow_dot(dot.a, &narrow.a, w.a, a, j, n, quads);
-            dot.b = narrow_dot(dot.b, &narrow.b, w.b, a, j, n, quads);
-        } else {
-            dot.a = i_dot(dot.a, w.a, a);
-            dot.b = i_dot(dot.b, w.b, a);
+        UNROLL
+        for (int q = q0; q < q_end; q++) {
+            struct bytes w = direct_quad(l, m, f, f->h * n + j, q);
+            if (m.as_codes) {
+                dot[q].a = narrow_dot(dot[q].a, &narrow[q].a, w.a, a, j, n, quads);
+                dot[q].b = narrow_dot(dot[q].b, &narrow[q].b, w.b, a, j, n, quads);
+            } else {
+                dot[q].a = i_dot(dot[q].a, w.a, a);
+                dot[q].b = i_dot(dot[q].b, w.b, a);
+            }
         }
     }
-    return dot;
 }
 #endif
 
@@ -94,10 +160,14 @@ ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel
                                  bool ahead, int32_t g, int32_t n, const char *x,
                                  struct pair acc[PAIRS])
 {
+    const bool in_parts = HAS_NARROW && !m.as_codes;
+    const int at_once = l.bits == 4 && !in_parts ? 1 : PAIRS; /* 4 bits: faster in two turns */
     const char *head = t->panel + quant_head_at(&l, t->shape.skip, g);
     const char *sub = t->panel + quant_sub_at(&l, t->shape.skip, g);
+    struct x_halves parts;
     struct half f = {.group = (const uint8_t *)t->panel + quant_group_at(&l, t->shape.skip, g),
                      .x = x,
+                     .parts = &parts,
                      .spread = group_spread(&l, t->panel, g),
                      .read = ahead ? t->read : (struct read_ahead){0}};
     struct scales shared[PAIRS];
@@ -108,13 +178,24 @@ ALWAYS_INLINE void direct_groups(struct quant_layout l, const struct quant_panel
         shared[q] = load_head(l, head, q);
     for (int32_t i = 0; i < n; i++) {
         const struct quant_x *info = (const struct quant_x *)(const void *)(f.x + GROUP);
+        if (in_parts)
+            take_parts(f.x, &parts);
         UNROLL
         for (f.h = 0; f.h < l.halves; f.h++) {
             UNROLL
-            for (int q = 0; q < PAIRS; q++) {
-                struct scales s = sub_scales(l, shared[q], sub + PANEL * f.h, q);
-                struct sums dot = half_dot(l, m, &f, q);
-                acc[q] = add_sum(acc[q], dot, &s, l.has_min, l.halves, f.h, info);
+            for (int q0 = 0; q0 < PAIRS; q0 += at_once) {
+                struct sums dot[PAIRS];
+                struct scales s[PAIRS];
+                UNROLL
+                for (int q = q0; q < q0 + at_once; q++)
+                    s[q] = sub_scales(l, shared[q], sub + PANEL * f.h, q);
+                if (in_parts)
+                    parts_dots(l, m, &f, dot);
+                else
+                    half_dots(l, m, &f, q0, q0 + at_once, dot);
+                UNROLL
+                for (int q = q0; q < q0 + at_once; q++)
+                    acc[q] = add_sum(acc[q], dot[q], &s[q], l.has_min, l.halves, f.h, info);
             }
         }
         f.group += quant_group_bytes(&l);
@@ -130,7 +211,7 @@ ALWAYS_INLINE void direct_row(struct quant_layout l, const struct quant_panel *t
     struct pair tree[TREE_LEVELS][PAIRS], acc[PAIRS];
     const char *x = t->x;
     float out[PANEL];
-    struct form m = form_of(l, t->pack, as_codes);
+    struct form m = form_of(l, t->pack, as_codes, DIRECT_OFFSET);
     for (int s = 0; s < t->shape.n_slices; s++) {
         int32_t g, end, n;
         for (int q = 0; q < PAIRS; q++)

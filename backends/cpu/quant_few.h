@@ -32,7 +32,7 @@ static int few_most(const struct quant_pack *p)
 /* Types with a minimum have codes from 0 on, so that codes have no offset to cancel. */
 ALWAYS_INLINE struct form few_form(struct quant_layout l, const struct quant_pack *p, bool as_codes)
 {
-    struct form m = form_of(l, p, as_codes);
+    struct form m = form_of(l, p, as_codes, W_OFFSET);
     if (as_codes && l.has_min)
         m.offset = 0;
     return m;

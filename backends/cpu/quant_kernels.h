@@ -7,7 +7,8 @@
  *   i_add, i_sixteenth       sums, and a sixteenth of multiples of 16
  * and, with DOT_NARROW, for weights that are multiplied as their codes (unsigned):
  *   i_mul16, i_add16         two sums of two products a column, in 16 bits; adds them
- *   i_widen                  adds both sums of each column to an int32
+ *   i_widen, i_widen_eight   adds both sums of each column, or eight times these, to an int32
+ *   x_parts                  see x_words.h
  * and, with DOT_WORDS, for signed weights and several rows:
  *   x_words                  see x_words.h
  *   i_words                  the even and the odd bytes of a vector as words
