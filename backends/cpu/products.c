@@ -146,8 +146,6 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                                  .rows = rows,
                                  .cols = cols,
                                  .read = be->read};
-        if (t.bits < 8)
-            t.read = read_ahead_of_next(be->read, READ_AHEAD_SMALL_BYTES);
         be->quant->sorted(&t);
     } else if (kind == STRIP_BF16) {
         struct bf16_panel t = {.x = strip,

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 enum {
-    READ_AHEAD_SMALL_BYTES = 1 << 10,
     READ_AHEAD_BYTES = 24 << 10,
     READ_AHEAD_PAGE = 4096,
     READ_AHEAD_EIGHTHS = 3
