@@ -123,7 +123,7 @@ ALWAYS_INLINE void read_ahead_quad(struct read_ahead r, const char *spread, int 
         UNROLL
         for (int i = 0; i < QUAD_LINES; i++)
             if (lines * j / QUADS + i < lines * (j + 1) / QUADS)
-                __builtin_prefetch(spread + r.bytes + 64 * (lines * j / QUADS + i));
+                __builtin_prefetch(spread + r.bytes + 64 * (lines * j / QUADS + i), 0, 2);
     } else if (r.eighths > 0 && (j % 2 == 0 || quad_bytes > 96)) {
         read_ahead(r, spread + (size_t)j * quad_bytes, 1);
     }
