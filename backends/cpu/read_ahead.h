@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void read_ahead(struct read_ahead r
     if (r.eighths == 8) {
 #pragma GCC unroll 4
         for (int i = 0; i < n; i += 64)
-            __builtin_prefetch((const char *)(a + (uintptr_t)i));
+            __builtin_prefetch((const char *)(a + (uintptr_t)i), 0, 2);
     } else if (r.eighths > 0) {
         uintptr_t in_page = a % READ_AHEAD_PAGE;
         __builtin_prefetch((const char *)(a - in_page + in_page * (uintptr_t)r.eighths / 8));
