@@ -236,6 +236,7 @@ static void cpu_close(struct backend *be)
     pool_destroy(be->pool);
     mem_give(&be->scratch);
     mem_give(&be->x_held);
+    mapped_file_close(&be->packed);
     free(be);
 }
 
@@ -348,6 +349,7 @@ const struct backend_ops cpu_ops = {
     .packed = cpu_packed,
     .load_packed = cpu_load_packed,
     .load_packed_stack = cpu_load_packed_stack,
+    .map_packed = cpu_map_packed,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .add_rms_norm = cpu_add_rms_norm,

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "backends/cpu/kernels.h"
+#include "common/mapped_file.h"
 #include "common/pool.h"
 
 /* Work below which one thread does an op alone, about 10 to 20 us of it.  A job of the pool costs
@@ -26,11 +27,11 @@ enum {
     X_PACK_MOST = 8 << 20,  /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
 };
 
-/* Anonymous zeroed memory; huge pages where the system gives them. */
+/* Anonymous zeroed memory, with huge pages where the system gives them; or bytes of another owner. */
 struct buf {
     void *data;
     size_t bytes; /* asked for */
-    size_t held;  /* taken */
+    size_t held;  /* taken; 0: none, or borrowed */
 };
 
 /* The panels of a matrix's rows of one type. */
@@ -73,10 +74,11 @@ struct backend {
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
     struct read_ahead read;          /* of weights */
     struct pool *pool;
-    int32_t max_rows;  /* as in backend_config */
-    uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
-    struct buf x_held; /* x_pack; grows with the matrices that are loaded */
-    float *x_pack;     /* linear: transposed or quantised rows, x_pack_floats */
+    int32_t max_rows;          /* as in backend_config */
+    uint64_t nodes;            /* of memory that its threads run on, see mem_spread */
+    struct mapped_file packed; /* whose pages weights are; size 0: none */
+    struct buf x_held;         /* x_pack; grows with the matrices that are loaded */
+    float *x_pack;             /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
     struct buf scratch; /* everything below */
     char *quant_thread; /* quant_scratch bytes per part */
@@ -96,6 +98,10 @@ struct backend {
 MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
 void mem_give(struct buf *b);
 size_t mem_held(size_t bytes);
+
+/* weight_mapped.c: b becomes these bytes of the file that cpu_map_packed took, which remain the
+ * backend's; false: they are not in it. */
+bool mem_borrow(struct buf *b, const struct backend *be, const void *data, size_t bytes);
 
 /* Asks the system to place a large buffer's pages on those nodes in turn, before they are touched:
  * for memory that any thread reads, such as the KV cache.  Otherwise a page is placed on the node
@@ -165,8 +171,9 @@ void weight_fill(struct backend *be, const struct weight_src *src, struct weight
 /* Sets `repeats` of w's panels, whose data are there. */
 void weight_compare_plans(struct weight *w);
 
-/* Bytes into a weight's data, by the pool. */
-void weight_copy(struct backend *be, struct weight *w, const void *packed);
+/* w->data: memory of that size, or, with packed, these bytes: where they are, or copied by the pool. */
+MUST_CHECK enum status weight_take(struct backend *be, struct weight *w, size_t bytes,
+                                   const void *packed);
 
 /* load_weight whose data are packed bytes; NULL: packs them itself. */
 MUST_CHECK enum status weight_make(struct backend *be, const struct weight_src *src,
@@ -177,6 +184,10 @@ enum status cpu_pack_id(struct backend *be, uint64_t *id);
 const void *cpu_packed(struct backend *be, const struct weight *w, size_t *n_bytes);
 enum status cpu_load_packed(struct backend *be, const struct weight_src *src, const void *data,
                             size_t n_bytes, struct weight **out);
+
+/* weight_mapped.c */
+enum status cpu_map_packed(struct backend *be, struct mapped_file *file,
+                           const struct packed_range *range, size_t n);
 
 /* weight_stack.c */
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);

@@ -403,9 +403,14 @@ static void copy_part(void *ctx, int part, int n_parts)
     memcpy(job->to + from, job->from + from, (size_t)(to - from));
 }
 
-void weight_copy(struct backend *be, struct weight *w, const void *packed)
+enum status weight_take(struct backend *be, struct weight *w, size_t bytes, const void *packed)
 {
-    pool_run(be->pool, copy_part, &(struct copy_job){w->data.data, packed, w->data.bytes});
+    if (packed && mem_borrow(&w->data, be, packed, bytes))
+        return ST_OK;
+    TRY(mem_take(&w->data, bytes));
+    if (packed)
+        pool_run(be->pool, copy_part, &(struct copy_job){w->data.data, packed, bytes});
+    return ST_OK;
 }
 
 enum status weight_make(struct backend *be, const struct weight_src *src, const void *packed,
@@ -416,16 +421,14 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     enum status st = weight_describe(src, w);
     if (st == ST_OK)
-        st = mem_take(&w->data, weight_data_bytes(src));
+        st = weight_take(be, w, weight_data_bytes(src), packed);
     if (st == ST_OK)
         st = mem_take(&w->bias, bias_bytes(src));
     if (st != ST_OK) {
         cpu_free_weight(be, w);
         return st;
     }
-    if (packed)
-        weight_copy(be, w, packed);
-    else
+    if (!packed)
         weight_fill(be, src, w);
     weight_compare_plans(w);
     if (w->bias.data)

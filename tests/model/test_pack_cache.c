@@ -156,7 +156,10 @@ static enum status parse(const char *file, size_t size, const struct pack_key *k
     size_t n;
     char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the border */
     memcpy(exact, file, size);
-    enum status st = pack_file_parse(exact, size, key, &entry, &n);
+    struct pool *pool;
+    must(pool_create(&pool, 2, 1, false), "pool");
+    enum status st = pack_file_parse(exact, size, key, pool, &entry, &n);
+    pool_destroy(pool);
     free(exact);
     return st;
 }
