@@ -233,6 +233,7 @@ static void cpu_close(struct backend *be)
 {
     if (!be)
         return;
+    weights_stay(be);
     pool_destroy(be->pool);
     mem_give(&be->scratch);
     mem_give(&be->x_held);
@@ -330,6 +331,7 @@ const struct backend_ops cpu_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
+    .prepare = cpu_prepare,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .write = cpu_write,

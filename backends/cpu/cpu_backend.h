@@ -60,9 +60,17 @@ struct weight {
     int32_t n_mat;      /* matrices of a stack */
     struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
                            slice whose data is a range of this one's; NULL: no stack */
+    struct weight *next_mapped; /* of those that borrow pages of a file */
 };
 
+/* The panels' first byte: weight_mapped.c may copy them meanwhile, to another address. */
+static inline const char *weight_data(const struct weight *w)
+{
+    return __atomic_load_n(&w->data.data, __ATOMIC_ACQUIRE);
+}
+
 struct attn_item;
+struct weight_mover;
 
 struct backend {
     struct backend_base base;
@@ -74,11 +82,13 @@ struct backend {
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
     struct read_ahead read;          /* of weights */
     struct pool *pool;
-    int32_t max_rows;          /* as in backend_config */
-    uint64_t nodes;            /* of memory that its threads run on, see mem_spread */
-    struct mapped_file packed; /* whose pages weights are; size 0: none */
-    struct buf x_held;         /* x_pack; grows with the matrices that are loaded */
-    float *x_pack;             /* linear: transposed or quantised rows, x_pack_floats */
+    int32_t max_rows;           /* as in backend_config */
+    uint64_t nodes;             /* of memory that its threads run on, see mem_spread */
+    struct mapped_file packed;  /* whose pages weights may be, see weight_mapped.c; size 0: none */
+    struct weight *mapped;      /* a list of those that are */
+    struct weight_mover *mover; /* copies them; NULL: does not run */
+    struct buf x_held;          /* x_pack; grows with the matrices that are loaded */
+    float *x_pack;              /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
     struct buf scratch; /* everything below */
     char *quant_thread; /* quant_scratch bytes per part */
@@ -98,10 +108,6 @@ struct backend {
 MUST_CHECK enum status mem_take(struct buf *b, size_t bytes);
 void mem_give(struct buf *b);
 size_t mem_held(size_t bytes);
-
-/* weight_mapped.c: b becomes these bytes of the file that cpu_map_packed took, which remain the
- * backend's; false: they are not in it. */
-bool mem_borrow(struct buf *b, const struct backend *be, const void *data, size_t bytes);
 
 /* Asks the system to place a large buffer's pages on those nodes in turn, before they are touched:
  * for memory that any thread reads, such as the KV cache.  Otherwise a page is placed on the node
@@ -188,6 +194,15 @@ enum status cpu_load_packed(struct backend *be, const struct weight_src *src, co
 /* weight_mapped.c */
 enum status cpu_map_packed(struct backend *be, struct mapped_file *file,
                            const struct packed_range *range, size_t n);
+enum status cpu_prepare(struct backend *be, const struct backend_use *use);
+/* w->data becomes `packed`, these bytes of the file that cpu_map_packed took; false: they are not in it. */
+bool weight_borrow(struct backend *be, struct weight *w, size_t bytes, const void *packed);
+/* Starts a thread that copies all that was borrowed, after that time, beside ops; no second one.  ST_NOMEM. */
+MUST_CHECK enum status weights_move(struct backend *be, uint32_t delay_ms);
+/* Waits for the thread, which no longer waits for its time. */
+void weights_move_end(struct backend *be);
+/* Ends it where it is, and forgets what is borrowed: before a weight is freed. */
+void weights_stay(struct backend *be);
 
 /* weight_stack.c */
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);

@@ -405,7 +405,7 @@ static void copy_part(void *ctx, int part, int n_parts)
 
 enum status weight_take(struct backend *be, struct weight *w, size_t bytes, const void *packed)
 {
-    if (packed && mem_borrow(&w->data, be, packed, bytes))
+    if (packed && weight_borrow(be, w, bytes, packed))
         return ST_OK;
     TRY(mem_take(&w->data, bytes));
     if (packed)
@@ -481,9 +481,9 @@ enum status cpu_load_weight(struct backend *be, const struct weight_src *src, st
 
 void cpu_free_weight(struct backend *be, struct weight *w)
 {
-    (void)be;
     if (!w)
         return;
+    weights_stay(be);
     mem_give(&w->data);
     mem_give(&w->bias);
     free(w->mat);

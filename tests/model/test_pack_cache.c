@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/cpu/cpu_backend.h"
+#include "common/host.h"
 #include "rig.h"
 #include "temp_dir.h"
 #include "worker/load/pack_cache.h"
@@ -24,6 +26,8 @@ static void make_dir(void)
 {
     temp_dir_make(dir);
 }
+
+static float plain[N * MAX_VOCAB], kept[N * MAX_VOCAB];
 
 /* Files in dir; path: of the last one. */
 static int list_dir(char *path, size_t size, bool remove_all)
@@ -90,8 +94,6 @@ static void run(const char *model, int rank, int world, float *logits, bool *was
     backend_ops_of(be)->close(be);
 }
 
-static float plain[N * MAX_VOCAB], kept[N * MAX_VOCAB];
-
 static void expect(const char *model, bool hit, const char *what)
 {
     bool was_hit;
@@ -115,6 +117,78 @@ Test(pack_cache, same_logits)
         expect(model, false, "the first start");
         cr_assert_eq(list_dir(path, sizeof path, false), 1, "a temporary file is left");
         expect(model, true, "the second start");
+        remove_dir();
+    }
+}
+
+static bool is_inside(const struct mapped_file *file, const struct weight *w)
+{
+    const unsigned char *at = w->data.data;
+    return at >= file->data && at < file->data + file->size;
+}
+
+/* Logits while weights are copied out of the file's pages, and behind that; all are copied. */
+static void forward_beside_moves(const char *model, uint32_t delay_ms, bool wait)
+{
+    struct backend_config bc = {.threads = 2};
+    struct backend *be;
+    struct loader *ld;
+    struct engine *e;
+    int32_t ids[N];
+    int n = 0;
+    must(backend_open(&be, "cpu", &bc), "backend");
+    must(loader_open(&ld, model), "loader");
+    struct pack_cache *c = pack_cache_attach(ld, model, dir, be, 0, 1);
+    cr_assert(c && pack_cache_is_hit(c));
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    must(engine_create(&e, ld, be, NULL, &cfg), "engine");
+    pack_cache_close(c, true);
+    struct weight *first = be->mapped;
+    cr_assert_not_null(be->mover);
+    for (struct weight *w = first; w; w = w->next_mapped)
+        cr_assert(is_inside(&be->packed, w), "it begins in the file");
+    for (int32_t i = 0; i < N; i++)
+        ids[i] = (i * 3 + 1) % loader_config(ld)->vocab;
+    weights_stay(be);
+    cr_assert(!be->mapped && !be->mover);
+    be->mapped = first;
+    must(weights_move(be, delay_ms), "move");
+    for (int i = 0; i < 20; i++) {
+        if (i == 10 && wait)
+            weights_move_end(be);
+        memset(kept, 0, sizeof kept);
+        must(engine_prepare(e, 1, 0), "prepare");
+        must(engine_forward_verify(e, 1, ids, N, kept), "forward");
+        engine_release(e, 1);
+        cr_assert(memcmp(plain, kept, sizeof plain) == 0, "other logits, forward %d", i);
+    }
+    for (struct weight *w = first; wait && w; w = w->next_mapped, n++) {
+        cr_assert(!is_inside(&be->packed, w));
+        for (int32_t i = 0; i < w->n_mat * w->n_slices; i++)
+            cr_assert(!is_inside(&be->packed, &w->mat[i]), "matrix %d of a stack", i);
+    }
+    cr_assert(!wait || n > 4, "%d matrices", n);
+    engine_destroy(e);
+    cr_assert(!be->mover, "it ends with the weights");
+    loader_close(ld);
+    backend_ops_of(be)->close(be);
+}
+
+Test(pack_cache, weights_move_out_of_the_file)
+{
+    static const char *const names[] = {"llama-gqa", "qwen3moe"};
+    if (!host_has_one_node(HOST_NODES))
+        cr_skip("with several nodes packed weights are copied");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char model[1024];
+        snprintf(model, sizeof model, "%s", golden_dir(names[i]));
+        make_dir();
+        memset(plain, 0, sizeof plain);
+        run(model, 0, 1, plain, NULL);
+        expect(model, false, "the first start");
+        forward_beside_moves(model, 0, true);
+        forward_beside_moves(model, 3600 * 1000, true);
+        forward_beside_moves(model, 3600 * 1000, false);
         remove_dir();
     }
 }
