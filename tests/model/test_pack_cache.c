@@ -16,6 +16,7 @@
 #include "rig.h"
 #include "temp_dir.h"
 #include "worker/load/pack_cache.h"
+#include "worker/load/pack_hash.h"
 #include "worker/load/weights.h"
 
 enum { N = 12, MAX_VOCAB = 512 };
@@ -256,6 +257,43 @@ Test(pack_cache, damage_is_seen)
     cr_assert_eq(padding, 8 * (size - used), "%zu of %zu bits do not matter", padding, 8 * size);
     must(parse(file, size, &key), "the whole file again");
     free(file);
+}
+
+/* The hash of n bytes by one thread, which several must find too. */
+static uint64_t hash_of(struct pool *const pool[2], const void *data, size_t n)
+{
+    uint64_t h = pack_hash(pool[0], data, n);
+    cr_assert_eq(pack_hash(pool[1], data, n), h, "the number of threads matters");
+    return h;
+}
+
+Test(pack_cache, hash_of_many_pieces)
+{
+    enum { SIZE = 3 * PACK_HASH_PIECE + 1001 };
+    struct pool *pool[2];
+    must(pool_create(&pool[0], 1, 1, false), "pool");
+    must(pool_create(&pool[1], 5, 3, false), "pool");
+    unsigned char *data = calloc(1, SIZE), *turned = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++)
+        data[i] = (unsigned char)(i * 2654435761U >> 13);
+    uint64_t h = hash_of(pool, data, SIZE);
+    for (size_t i = 0; i < SIZE; i += 4999) {
+        data[i] ^= 16;
+        cr_assert_neq(hash_of(pool, data, SIZE), h, "byte %zu", i);
+        data[i] ^= 16;
+    }
+    cr_assert_neq(hash_of(pool, data, SIZE - 1), h);
+    memcpy(turned, data + PACK_HASH_PIECE, PACK_HASH_PIECE);
+    memcpy(turned + PACK_HASH_PIECE, data, PACK_HASH_PIECE);
+    memcpy(turned + 2 * PACK_HASH_PIECE, data + 2 * PACK_HASH_PIECE, SIZE - 2 * PACK_HASH_PIECE);
+    cr_assert_neq(hash_of(pool, turned, SIZE), h, "pieces in another order");
+    memset(data, 0, SIZE);
+    cr_assert_neq(hash_of(pool, data, 2 * PACK_HASH_PIECE), hash_of(pool, data, PACK_HASH_PIECE));
+    cr_assert_neq(hash_of(pool, data, 0), hash_of(pool, data, 1));
+    free(data);
+    free(turned);
+    for (int i = 0; i < 2; i++)
+        pool_destroy(pool[i]);
 }
 
 Test(pack_cache, other_keys_are_refused)

@@ -5,8 +5,6 @@
 
 #include "common/hash.h"
 
-enum { PIECE = 256 << 10 }; /* bytes */
-
 uint64_t pack_hash_piece(const void *data, size_t n)
 {
     uint64_t lane[4] = {1, 2, 3, 4}, word[4];
@@ -34,7 +32,8 @@ struct hash_job {
 static void add_piece(void *ctx, long i, int part)
 {
     struct hash_job *job = ctx;
-    size_t at = (size_t)i * PIECE, n = job->n - at < PIECE ? job->n - at : PIECE;
+    size_t at = (size_t)i * PACK_HASH_PIECE,
+           n = job->n - at < PACK_HASH_PIECE ? job->n - at : PACK_HASH_PIECE;
     (void)part;
     uint64_t number = hash_mix((uint64_t)i + 1);
     atomic_fetch_add(&job->sum, hash_mix(pack_hash_piece(job->data + at, n) + number));
@@ -43,6 +42,6 @@ static void add_piece(void *ctx, long i, int part)
 uint64_t pack_hash(struct pool *pool, const void *data, size_t n)
 {
     struct hash_job job = {.data = data, .n = n};
-    pool_run_items(pool, (long)((n + PIECE - 1) / PIECE), add_piece, &job);
+    pool_run_items(pool, (long)((n + PACK_HASH_PIECE - 1) / PACK_HASH_PIECE), add_piece, &job);
     return hash_mix(n) + atomic_load(&job.sum);
 }

@@ -11,8 +11,10 @@
  * changes the result. */
 uint64_t pack_hash_piece(const void *data, size_t n);
 
-/* The sum of the mixed hashes of pieces of 256 KiB, each with its number: a changed word always changes
- * the result.  By the pool. */
+enum { PACK_HASH_PIECE = 256 << 10 }; /* bytes */
+
+/* The sum of the mixed hashes of pieces, each with its number: a changed word always changes the
+ * result.  By the pool, with the same result for any number of threads. */
 uint64_t pack_hash(struct pool *pool, const void *data, size_t n);
 
 #endif
