@@ -19,7 +19,7 @@
 
 enum {
     ALIGN = 64,      /* bytes, of a matrix, as mem_take gives them */
-    PIECE = 64 << 10, /* bytes that are copied before the thread looks whether to end */
+    PIECE = 16 << 10, /* bytes that are copied before the thread looks whether to end */
 };
 
 struct weight_mover {

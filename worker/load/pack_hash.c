@@ -5,22 +5,35 @@
 
 #include "common/hash.h"
 
+static inline uint64_t absorb(uint64_t lane, const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    lane = (lane ^ word) * 0x9e3779b97f4a7c15U;
+    return lane ^ lane >> 32;
+}
+
+/* The chains have names: as an array compilers keep them in memory, or multiply in vectors, which takes
+ * three times as long (gcc 12, Zen 4: 5.8 instead of 16 GB/s). */
 uint64_t pack_hash_piece(const void *data, size_t n)
 {
-    uint64_t lane[4] = {1, 2, 3, 4}, word[4];
-    const char *p = data;
-    size_t at = 0;
-    for (; at + sizeof word <= n; at += sizeof word) {
-        memcpy(word, p + at, sizeof word);
-        for (int i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word[i]) * 0x9e3779b97f4a7c15U;
-            lane[i] ^= lane[i] >> 32;
-        }
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
+    const char *p = data, *end = p + n / 64 * 64;
+    for (; p < end; p += 64) {
+        a = absorb(a, p);
+        b = absorb(b, p + 8);
+        c = absorb(c, p + 16);
+        d = absorb(d, p + 24);
+        e = absorb(e, p + 32);
+        f = absorb(f, p + 40);
+        g = absorb(g, p + 48);
+        h = absorb(h, p + 56);
     }
-    uint64_t h = hash_bytes(n, p + at, n - at);
-    for (int i = 0; i < 4; i++)
-        h = hash_mix(h ^ lane[i]) + (uint64_t)i;
-    return h;
+    const uint64_t lane[] = {a, b, c, d, e, f, g, h};
+    uint64_t sum = hash_bytes(n, p, n % 64);
+    for (int i = 0; i < 8; i++)
+        sum = hash_mix(sum ^ lane[i]) + (uint64_t)i;
+    return sum;
 }
 
 struct hash_job {

@@ -7,7 +7,7 @@
 
 #include "common/pool.h"
 
-/* One thread: four chains over words of 8 bytes.  Each step can be undone, so one changed word always
+/* One thread: eight chains over words of 8 bytes.  Each step can be undone, so one changed word always
  * changes the result. */
 uint64_t pack_hash_piece(const void *data, size_t n);
 
