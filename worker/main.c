@@ -213,7 +213,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
     st = rank_prepare(&g, &opt->shared, &ci, &cache);
     g.ci = ci;
     if (st == ST_OK)
-        st = rank_load(&g);
+        st = rank_load(&g, !opt->no_warm_up);
     if (st == ST_OK)
         st = rank_hosts(&ci, g.hosts);
     if (st != ST_OK)

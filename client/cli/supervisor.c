@@ -156,6 +156,8 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     serve_pass_options(&a, o, c->command, FOR_WORKER);
     if (s->n_groups > 1 && o->threads == 0) /* a group does not know of the others */
         child_argf(&a, "--threads=%" PRId64, threads_of(s));
+    if (c->args.one_request)
+        child_arg(&a, "--no-warm-up");
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--launch=%" PRIu64, launch);
