@@ -468,7 +468,7 @@ static void wait_or_kill(pid_t *pid, uint64_t until_us)
             waitpid(*pid, NULL, 0);
             break;
         }
-        usleep(5000);
+        usleep(1000);
     }
     *pid = 0;
 }
