@@ -305,7 +305,8 @@ enum status coordinator_port_open(struct coordinator_port **out,
 void coordinator_port_dismissed(struct coordinator_port *l)
 {
     int linger = 0;
-    (void)zmq_setsockopt(l->sock, ZMQ_LINGER, &linger, sizeof linger); /* else closing takes longer */
+    (void)zmq_setsockopt(l->sock, ZMQ_LINGER, &linger,
+                         sizeof linger); /* else closing takes longer */
 }
 
 void coordinator_port_close(struct coordinator_port *l)

@@ -18,7 +18,7 @@
 #include "common/log.h"
 
 enum {
-    ALIGN = 64,      /* bytes, of a matrix, as mem_take gives them */
+    ALIGN = 64,       /* bytes, of a matrix, as mem_take gives them */
     PIECE = 16 << 10, /* bytes that are copied before the thread looks whether to end */
 };
 
