@@ -403,6 +403,8 @@ struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const
         log_line(LOG_WARN, "packed weights are not kept: %s", status_text());
     else if (pack_cache_is_hit(c) && backend_ops_of(be)->map_packed)
         try_to_map(c, be);
+    if (c && pack_cache_is_hit(c))
+        loader_reads_little(ld, true); /* vectors and biases */
     loader_set_cache(ld, c);
     return c;
 }
