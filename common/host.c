@@ -177,6 +177,17 @@ uint64_t host_nodes(const char *sysfs)
     return nodes;
 }
 
+bool host_has_one_node(const char *sysfs)
+{
+    char path[512], line[256];
+    snprintf(path, sizeof path, "%s/has_memory", sysfs);
+    FILE *f = fopen(path, "r");
+    bool several = f && fgets(line, sizeof line, f) && strpbrk(line, ",-"); /* such as "0-1" */
+    if (f)
+        fclose(f);
+    return !several;
+}
+
 void host_bind_thread(int i)
 {
     cpu_set_t all, one;
@@ -272,6 +283,12 @@ uint64_t host_nodes(const char *sysfs)
 {
     (void)sysfs;
     return 0;
+}
+
+bool host_has_one_node(const char *sysfs)
+{
+    (void)sysfs;
+    return true;
 }
 
 void host_bind_thread(int i)

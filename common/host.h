@@ -13,6 +13,8 @@ int host_cpus(void);
  * where the system tells, HOST_NODES. */
 #define HOST_NODES "/sys/devices/system/node"
 uint64_t host_nodes(const char *sysfs);
+/* Has the whole host at most one node with memory, as far as the system tells? */
+bool host_has_one_node(const char *sysfs);
 
 /* Binds the calling thread to the i-th core of those that the process may use, counted round; does
  * nothing where the system cannot. */

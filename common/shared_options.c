@@ -26,7 +26,9 @@ static const struct shared_row table[] = {
       .help = "Keep each rank's packed weights in files of DIR, so that the next start need not "
               "pack them; auto is MODEL.ingot-cache.  They take as much disk as the weights take "
               "memory, are checked whole at every start, and packed again when the model has "
-              "changed.  Metal uses the file's pages as its memory; CUDA keeps none."},
+              "changed.  The CPU begins with the file's pages and copies them beside the first "
+              "answers (at once on hosts with several nodes of memory); Metal uses them as its "
+              "memory; CUDA keeps none."},
      .users = FOR_WORKER | STARTERS},
     {{.name = "embed", ROW(embed, OPT_FLAG),
       .help = "Let a model without sentence-transformers' modules give embeddings too: the state "

@@ -302,6 +302,13 @@ enum status coordinator_port_open(struct coordinator_port **out,
     return ST_OK;
 }
 
+void coordinator_port_dismissed(struct coordinator_port *l)
+{
+    int linger = 0;
+    (void)zmq_setsockopt(l->sock, ZMQ_LINGER, &linger,
+                         sizeof linger); /* else closing takes longer */
+}
+
 void coordinator_port_close(struct coordinator_port *l)
 {
     if (!l)

@@ -30,6 +30,8 @@ MUST_CHECK enum status coordinator_port_open(struct coordinator_port **out,
                                              const struct coordinator_port_config *cfg);
 /* Waits at most half a second for what was sent to leave. */
 void coordinator_port_close(struct coordinator_port *l);
+/* The coordinator has said that the group is to end: closing waits for nothing, since it may have gone. */
+void coordinator_port_dismissed(struct coordinator_port *l);
 
 MUST_CHECK enum status coordinator_port_send(struct coordinator_port *l,
                                              const struct worker_msg *msg);

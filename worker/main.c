@@ -167,6 +167,8 @@ static int serve(struct rank *g, struct peer_watch **watch, const char *connect)
         peer_watch_report_to(*watch, NULL); /* the Fault was sent; the others end this rank */
     else
         close_watch(watch);
+    if (end == LOOP_SHUTDOWN && rl.port)
+        coordinator_port_dismissed(rl.port);
     coordinator_port_close(rl.port);
     if (end == LOOP_FAULT)
         give_up(g, st, "fault", EXIT_FAULT);
@@ -211,7 +213,7 @@ static int run(const struct worker_options *opt, const struct option_result *res
     st = rank_prepare(&g, &opt->shared, &ci, &cache);
     g.ci = ci;
     if (st == ST_OK)
-        st = rank_load(&g);
+        st = rank_load(&g, !opt->no_warm_up);
     if (st == ST_OK)
         st = rank_hosts(&ci, g.hosts);
     if (st != ST_OK)

@@ -27,6 +27,11 @@ static const struct option_row own_rows[] = {
      .at = AT(signs_of_life),
      .help = "Each rank writes a line to standard output every second, for a launcher that ends a "
              "group whose ranks stop doing so, as ingot-run-group does."},
+    {.name = "no-warm-up",
+     .type = OPT_FLAG,
+     .at = AT(no_warm_up),
+     .help = "No first steps before the group says Hello: the first request does what they would "
+             "have done.  For a group that serves one request."},
     {.name = "watch-epoch",
      .type = OPT_INT,
      .at = AT(watch_epoch),

@@ -9,7 +9,7 @@
 struct worker_options {
     struct shared_options shared;
     const char *connect;
-    bool inspect, device_info, hello, json, signs_of_life;
+    bool inspect, device_info, hello, json, signs_of_life, no_warm_up;
     int64_t watch_epoch; /* 0: none */
 };
 

@@ -282,7 +282,7 @@ static enum status load_model(struct rank *g, const struct model_config *mc)
     return st;
 }
 
-enum status rank_load(struct rank *g)
+enum status rank_load(struct rank *g, bool warm_up)
 {
     const struct model_config *mc = loader_config(g->ld);
     uint64_t begin = clock_us();
@@ -297,15 +297,18 @@ enum status rank_load(struct rank *g)
     TRY(rank_step_create(&g->step, &g->plan.rc));
     TRY(control_barrier());
     uint64_t loaded = clock_us();
-    TRY(rank_warm_up(g->step)); /* before files are hashed beside it */
-    uint64_t warm_us = clock_us() - loaded;
+    char first[64] = "no first steps";
+    if (warm_up) {
+        TRY(rank_warm_up(g->step)); /* before files are hashed beside it */
+        snprintf(first, sizeof first, "first steps in %.0f ms",
+                 (double)(clock_us() - loaded) * 1e-3);
+    }
     weights_digest_begin(g->weights);
     if (g->ci.rank == 0)
         log_line(LOG_INFO,
-                 "loaded %s in %.2f s, first steps in %.0f ms: %d ranks, collective %s, %d "
-                 "thread%s each, %d graphs",
-                 g->opt->model, (double)(loaded - begin) * 1e-6, (double)warm_us * 1e-3,
-                 g->ci.world, g->co->ops.name, g->threads, g->threads == 1 ? "" : "s",
+                 "loaded %s in %.2f s, %s: %d ranks, collective %s, %d thread%s each, %d graphs",
+                 g->opt->model, (double)(loaded - begin) * 1e-6, first, g->ci.world,
+                 g->co->ops.name, g->threads, g->threads == 1 ? "" : "s",
                  rank_step_n_graphs(g->step));
     return ST_OK;
 }

@@ -37,9 +37,9 @@ MUST_CHECK enum status rank_prepare(struct rank *g, const struct shared_options 
                                     const struct control_info *ci,
                                     const struct digest_cache *cache);
 
-/* Loads the weights, takes all memory, runs the first steps (worker/rank_warm.h);
+/* Loads the weights, takes all memory, runs the first steps (worker/rank_warm.h) if warm_up;
  * after that the weight files may be hashed.  Collective. */
-MUST_CHECK enum status rank_load(struct rank *g);
+MUST_CHECK enum status rank_load(struct rank *g, bool warm_up);
 
 void rank_close(struct rank *g);
 

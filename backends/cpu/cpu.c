@@ -233,9 +233,11 @@ static void cpu_close(struct backend *be)
 {
     if (!be)
         return;
+    weights_stay(be);
     pool_destroy(be->pool);
     mem_give(&be->scratch);
     mem_give(&be->x_held);
+    mapped_file_close(&be->packed);
     free(be);
 }
 
@@ -329,6 +331,7 @@ const struct backend_ops cpu_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
+    .prepare = cpu_prepare,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .write = cpu_write,
@@ -348,6 +351,7 @@ const struct backend_ops cpu_ops = {
     .packed = cpu_packed,
     .load_packed = cpu_load_packed,
     .load_packed_stack = cpu_load_packed_stack,
+    .map_packed = cpu_map_packed,
     .embed = cpu_embed,
     .linear = cpu_linear,
     .add_rms_norm = cpu_add_rms_norm,

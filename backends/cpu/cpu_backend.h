@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "backends/cpu/kernels.h"
+#include "common/mapped_file.h"
 #include "common/pool.h"
 
 /* Work below which one thread does an op alone, about 10 to 20 us of it.  A job of the pool costs
@@ -26,11 +27,11 @@ enum {
     X_PACK_MOST = 8 << 20,  /* bytes of x_pack: 1,024 rows of 2,048, a tile of 131,072 columns */
 };
 
-/* Anonymous zeroed memory; huge pages where the system gives them. */
+/* Anonymous zeroed memory, with huge pages where the system gives them; or bytes of another owner. */
 struct buf {
     void *data;
     size_t bytes; /* asked for */
-    size_t held;  /* taken */
+    size_t held;  /* taken; 0: none, or borrowed */
 };
 
 /* The panels of a matrix's rows of one type. */
@@ -59,9 +60,17 @@ struct weight {
     int32_t n_mat;      /* matrices of a stack */
     struct weight *mat; /* of a stack: matrix i, slice s at [i * n_slices + s], each a matrix of one
                            slice whose data is a range of this one's; NULL: no stack */
+    struct weight *next_mapped; /* of those that borrow pages of a file */
 };
 
+/* The panels' first byte: weight_mapped.c may copy them meanwhile, to another address. */
+static inline const char *weight_data(const struct weight *w)
+{
+    return __atomic_load_n(&w->data.data, __ATOMIC_ACQUIRE);
+}
+
 struct attn_item;
+struct weight_mover;
 
 struct backend {
     struct backend_base base;
@@ -73,10 +82,13 @@ struct backend {
     const struct bf16_kernels *bf16; /* products of BF16 weights; NULL: activations stay f32 */
     struct read_ahead read;          /* of weights */
     struct pool *pool;
-    int32_t max_rows;  /* as in backend_config */
-    uint64_t nodes;    /* of memory that its threads run on, see mem_spread */
-    struct buf x_held; /* x_pack; grows with the matrices that are loaded */
-    float *x_pack;     /* linear: transposed or quantised rows, x_pack_floats */
+    int32_t max_rows;           /* as in backend_config */
+    uint64_t nodes;             /* of memory that its threads run on, see mem_spread */
+    struct mapped_file packed;  /* whose pages weights may be, see weight_mapped.c; size 0: none */
+    struct weight *mapped;      /* a list of those that are */
+    struct weight_mover *mover; /* copies them; NULL: does not run */
+    struct buf x_held;          /* x_pack; grows with the matrices that are loaded */
+    float *x_pack;              /* linear: transposed or quantised rows, x_pack_floats */
     size_t x_pack_floats;
     struct buf scratch; /* everything below */
     char *quant_thread; /* quant_scratch bytes per part */
@@ -165,8 +177,9 @@ void weight_fill(struct backend *be, const struct weight_src *src, struct weight
 /* Sets `repeats` of w's panels, whose data are there. */
 void weight_compare_plans(struct weight *w);
 
-/* Bytes into a weight's data, by the pool. */
-void weight_copy(struct backend *be, struct weight *w, const void *packed);
+/* w->data: memory of that size, or, with packed, these bytes: where they are, or copied by the pool. */
+MUST_CHECK enum status weight_take(struct backend *be, struct weight *w, size_t bytes,
+                                   const void *packed);
 
 /* load_weight whose data are packed bytes; NULL: packs them itself. */
 MUST_CHECK enum status weight_make(struct backend *be, const struct weight_src *src,
@@ -177,6 +190,19 @@ enum status cpu_pack_id(struct backend *be, uint64_t *id);
 const void *cpu_packed(struct backend *be, const struct weight *w, size_t *n_bytes);
 enum status cpu_load_packed(struct backend *be, const struct weight_src *src, const void *data,
                             size_t n_bytes, struct weight **out);
+
+/* weight_mapped.c */
+enum status cpu_map_packed(struct backend *be, struct mapped_file *file,
+                           const struct packed_range *range, size_t n);
+enum status cpu_prepare(struct backend *be, const struct backend_use *use);
+/* w->data becomes `packed`, these bytes of the file that cpu_map_packed took; false: they are not in it. */
+bool weight_borrow(struct backend *be, struct weight *w, size_t bytes, const void *packed);
+/* Starts a thread that copies all that was borrowed, after that time, beside ops; no second one.  ST_NOMEM. */
+MUST_CHECK enum status weights_move(struct backend *be, uint32_t delay_ms);
+/* Waits for the thread, which no longer waits for its time. */
+void weights_move_end(struct backend *be);
+/* Ends it where it is, and forgets what is borrowed: before a weight is freed. */
+void weights_stay(struct backend *be);
 
 /* weight_stack.c */
 size_t cpu_stack_bytes(struct backend *be, const struct weight_src *src, int32_t n);

@@ -81,9 +81,10 @@ bool mem_spread(const struct buf *b, uint64_t nodes)
 
 void mem_give(struct buf *b)
 {
-    if (b->data && b->bytes >= SMALL_LIMIT)
+    bool taken = b->data && b->held > 0;
+    if (taken && b->bytes >= SMALL_LIMIT)
         munmap(b->data, b->held);
-    else
+    else if (taken)
         free(b->data);
     *b = (struct buf){0};
 }

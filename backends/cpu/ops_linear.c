@@ -16,8 +16,7 @@ static void embed_row(const struct weight *w, int32_t n, float *out)
     const struct panels *s = w->panels;
     while (n >= s->row + s->n)
         s++;
-    const char *panel =
-        (const char *)w->data.data + s->at + (size_t)((n - s->row) / PANEL) * s->stride;
+    const char *panel = weight_data(w) + s->at + (size_t)((n - s->row) / PANEL) * s->stride;
     int col = (n - s->row) % PANEL;
     if (s->quant)
         quant_panel_expand(s->quant, panel, s->skip, w->k, col, out);

@@ -15,7 +15,7 @@ struct sorted_shape sorted_shape_of(const struct weight *w, const struct panels 
 
 const void *plan_of(const struct weight *w, const struct panels *s)
 {
-    return (const char *)w->data.data + s->plan_at;
+    return weight_data(w) + s->plan_at;
 }
 
 enum strip_kind strip_kind(const struct backend *be, const struct panels *s)
@@ -118,7 +118,7 @@ void panel_product(const struct backend *be, const struct weight *w, const struc
                    int part)
 {
     int32_t left = s->n - p * PANEL, cols = left < PANEL ? left : PANEL;
-    const char *panel = (const char *)w->data.data + s->at + (size_t)p * s->stride;
+    const char *panel = weight_data(w) + s->at + (size_t)p * s->stride;
     const float *bias = w->bias.data ? (const float *)w->bias.data + s->row + p * PANEL : NULL;
     enum strip_kind kind = strip_kind(be, s);
     if (kind == STRIP_QUANT) {

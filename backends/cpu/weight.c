@@ -209,6 +209,18 @@ static void pack_sorted(const struct pack_job *job, const struct panels *s, long
     }
 }
 
+/* Brings all rows to the cache, one after the other: packing takes a block of each row in turn, which are
+ * more places than a processor's prefetching follows. */
+static void fetch_rows(const struct panels *s, const char *const rows[PANEL], int32_t n, int32_t k)
+{
+    enum { LINE = 64 };
+    const struct quant_form *f = quant_form(s->dtype);
+    size_t bytes = (size_t)((s->skip + k + f->block - 1) / f->block) * (size_t)f->n_bytes;
+    for (int32_t c = 0; c < n; c++)
+        for (size_t at = 0; at < bytes; at += LINE)
+            (void)*(volatile const char *)(rows[c] + at);
+}
+
 /* Panel i of s. */
 static void pack_panel(const struct pack_job *job, const struct panels *s, long i)
 {
@@ -218,6 +230,7 @@ static void pack_panel(const struct pack_job *job, const struct panels *s, long 
     for (int32_t c = 0; c < n; c++)
         source_row(job->src, (int64_t)s->row + first + c, &rows[c]);
     if (s->quant) {
+        fetch_rows(s, rows, n, job->w->k);
         quant_pack_panel(s->quant, s->dtype, rows, s->skip, job->w->k, panel);
         return;
     }
@@ -403,9 +416,14 @@ static void copy_part(void *ctx, int part, int n_parts)
     memcpy(job->to + from, job->from + from, (size_t)(to - from));
 }
 
-void weight_copy(struct backend *be, struct weight *w, const void *packed)
+enum status weight_take(struct backend *be, struct weight *w, size_t bytes, const void *packed)
 {
-    pool_run(be->pool, copy_part, &(struct copy_job){w->data.data, packed, w->data.bytes});
+    if (packed && weight_borrow(be, w, bytes, packed))
+        return ST_OK;
+    TRY(mem_take(&w->data, bytes));
+    if (packed)
+        pool_run(be->pool, copy_part, &(struct copy_job){w->data.data, packed, bytes});
+    return ST_OK;
 }
 
 enum status weight_make(struct backend *be, const struct weight_src *src, const void *packed,
@@ -416,16 +434,14 @@ enum status weight_make(struct backend *be, const struct weight_src *src, const 
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     enum status st = weight_describe(src, w);
     if (st == ST_OK)
-        st = mem_take(&w->data, weight_data_bytes(src));
+        st = weight_take(be, w, weight_data_bytes(src), packed);
     if (st == ST_OK)
         st = mem_take(&w->bias, bias_bytes(src));
     if (st != ST_OK) {
         cpu_free_weight(be, w);
         return st;
     }
-    if (packed)
-        weight_copy(be, w, packed);
-    else
+    if (!packed)
         weight_fill(be, src, w);
     weight_compare_plans(w);
     if (w->bias.data)
@@ -478,9 +494,9 @@ enum status cpu_load_weight(struct backend *be, const struct weight_src *src, st
 
 void cpu_free_weight(struct backend *be, struct weight *w)
 {
-    (void)be;
     if (!w)
         return;
+    weights_stay(be);
     mem_give(&w->data);
     mem_give(&w->bias);
     free(w->mat);

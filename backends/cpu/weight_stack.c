@@ -120,8 +120,6 @@ static enum status fill_stack(struct backend *be, const struct weight_src *src, 
                               const void *packed, struct weight *stack)
 {
     size_t each = matrix_bytes(src);
-    if (packed)
-        weight_copy(be, stack, packed);
     for (int32_t i = 0; i < n; i++)
         TRY(lay_matrix(be, &src[i], !packed, (char *)stack->data.data + (size_t)i * each,
                        &stack->mat[i * src->n_slices]));
@@ -137,7 +135,7 @@ static enum status make_stack(struct backend *be, const struct weight_src *src, 
         FAIL(ST_NOMEM, "no memory for weight %s", src->name);
     enum status st = weight_describe(src, w);
     if (st == ST_OK)
-        st = mem_take(&w->data, (size_t)n * matrix_bytes(src));
+        st = weight_take(be, w, (size_t)n * matrix_bytes(src), packed);
     if (st == ST_OK) {
         w->n_mat = n;
         w->mat = calloc((size_t)n * (size_t)src->n_slices, sizeof *w->mat);

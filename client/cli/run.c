@@ -53,7 +53,7 @@ static int run(struct args *a, const char *model)
 
 int cmd_run(int argc, char **argv)
 {
-    struct args a = {.json = false};
+    struct args a = {.serve.one_request = true};
     struct option_result res;
     struct row_list rows = {.n = 0};
     prompt_rows(&rows, offsetof(struct args, prompt));

@@ -17,6 +17,7 @@ struct serve_args {
     const char *api_keys; /* a file, or NULL */
     const char *metrics_prefix;
     bool metrics_need_key;
+    bool one_request; /* no option: the command makes one and ends */
 };
 
 /* Model, ranks, sizes: for a command that loads a model (FOR_LOAD). */

@@ -156,6 +156,8 @@ static enum status start_group(struct supervisor *s, struct group_job *g)
     serve_pass_options(&a, o, c->command, FOR_WORKER);
     if (s->n_groups > 1 && o->threads == 0) /* a group does not know of the others */
         child_argf(&a, "--threads=%" PRId64, threads_of(s));
+    if (c->args.one_request)
+        child_arg(&a, "--no-warm-up");
     child_arg(&a, "--die-with-parent");
     child_argf(&a, "--failure-file=%s", s->failure_path);
     child_argf(&a, "--launch=%" PRIu64, launch);
@@ -466,7 +468,7 @@ static void wait_or_kill(pid_t *pid, uint64_t until_us)
             waitpid(*pid, NULL, 0);
             break;
         }
-        usleep(5000);
+        usleep(1000);
     }
     *pid = 0;
 }

@@ -18,12 +18,13 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/bin"))
+BIN = pathlib.Path(os.environ.get("INGOT_BIN", ROOT / "build/release/bin")).resolve()
 
 
-def seconds(command):
+def seconds(command, folder):
+    """folder: where a program may leave a log, as the peer does."""
     begin = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL, cwd=folder)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return time.monotonic() - begin
@@ -53,16 +54,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--drop", action="store_true")
     args = parser.parse_args()
+    args.model = str(pathlib.Path(args.model).resolve())
+    args.peer = args.peer and str(pathlib.Path(args.peer).resolve())
     seen = {}
     with tempfile.TemporaryDirectory(dir=pathlib.Path(args.model).resolve().parent) as cache:
         for name, command in commands(args, cache):  # writes the pack cache, and reads the file once
-            print(f"{name}, first: {seconds(command):.2f} s", file=sys.stderr)
+            print(f"{name}, first: {seconds(command, cache):.2f} s", file=sys.stderr)
         for _ in range(args.rounds):
             for drop in [False, True] if args.drop else [False]:
                 for name, command in commands(args, cache):
                     if drop:
                         drop_page_cache()
-                    seen.setdefault((name, drop), []).append(seconds(command))
+                    seen.setdefault((name, drop), []).append(seconds(command, cache))
     for (name, drop), all_of in seen.items():
         print(f"{name:24} {'from the disk' if drop else 'file in memory':15} {statistics.median(all_of):7.2f} s"
               f"  ({min(all_of):.2f} to {max(all_of):.2f})")

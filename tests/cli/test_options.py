@@ -161,6 +161,14 @@ def defaults_are_not_passed_on():
     assert coordinator["--first-step-ms"] == "5000" and coordinator["--listen"].startswith("ipc://"), coordinator
     assert coordinator["--log-level"] == worker["--log-level"] == "warn"
     assert coordinator["--max-seqs"] == worker["--max-seqs"] == "16"
+    assert "--no-warm-up" in worker, worker
+
+
+@tap.case
+def a_server_for_one_request_is_not_warmed_up():
+    p = subprocess.run([INGOT, "run", DEMO, "--prompt", "a", "--max-tokens", "1", "--log-level", "info"], capture_output=True,
+                       text=True, timeout=tap.LIMIT)
+    assert p.returncode == 0 and ", no first steps:" in p.stderr, p
 
 
 @tap.case

@@ -11,9 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/cpu/cpu_backend.h"
+#include "common/host.h"
 #include "rig.h"
 #include "temp_dir.h"
 #include "worker/load/pack_cache.h"
+#include "worker/load/pack_hash.h"
 #include "worker/load/weights.h"
 
 enum { N = 12, MAX_VOCAB = 512 };
@@ -24,6 +27,8 @@ static void make_dir(void)
 {
     temp_dir_make(dir);
 }
+
+static float plain[N * MAX_VOCAB], kept[N * MAX_VOCAB];
 
 /* Files in dir; path: of the last one. */
 static int list_dir(char *path, size_t size, bool remove_all)
@@ -90,8 +95,6 @@ static void run(const char *model, int rank, int world, float *logits, bool *was
     backend_ops_of(be)->close(be);
 }
 
-static float plain[N * MAX_VOCAB], kept[N * MAX_VOCAB];
-
 static void expect(const char *model, bool hit, const char *what)
 {
     bool was_hit;
@@ -115,6 +118,78 @@ Test(pack_cache, same_logits)
         expect(model, false, "the first start");
         cr_assert_eq(list_dir(path, sizeof path, false), 1, "a temporary file is left");
         expect(model, true, "the second start");
+        remove_dir();
+    }
+}
+
+static bool is_inside(const struct mapped_file *file, const struct weight *w)
+{
+    const unsigned char *at = w->data.data;
+    return at >= file->data && at < file->data + file->size;
+}
+
+/* Logits while weights are copied out of the file's pages, and behind that; all are copied. */
+static void forward_beside_moves(const char *model, uint32_t delay_ms, bool wait)
+{
+    struct backend_config bc = {.threads = 2};
+    struct backend *be;
+    struct loader *ld;
+    struct engine *e;
+    int32_t ids[N];
+    int n = 0;
+    must(backend_open(&be, "cpu", &bc), "backend");
+    must(loader_open(&ld, model), "loader");
+    struct pack_cache *c = pack_cache_attach(ld, model, dir, be, 0, 1);
+    cr_assert(c && pack_cache_is_hit(c));
+    struct decoder_config cfg = rig_decoder_config(loader_config(ld), (struct rig_config){0}, 0, 1);
+    must(engine_create(&e, ld, be, NULL, &cfg), "engine");
+    pack_cache_close(c, true);
+    struct weight *first = be->mapped;
+    cr_assert_not_null(be->mover);
+    for (struct weight *w = first; w; w = w->next_mapped)
+        cr_assert(is_inside(&be->packed, w), "it begins in the file");
+    for (int32_t i = 0; i < N; i++)
+        ids[i] = (i * 3 + 1) % loader_config(ld)->vocab;
+    weights_stay(be);
+    cr_assert(!be->mapped && !be->mover);
+    be->mapped = first;
+    must(weights_move(be, delay_ms), "move");
+    for (int i = 0; i < 20; i++) {
+        if (i == 10 && wait)
+            weights_move_end(be);
+        memset(kept, 0, sizeof kept);
+        must(engine_prepare(e, 1, 0), "prepare");
+        must(engine_forward_verify(e, 1, ids, N, kept), "forward");
+        engine_release(e, 1);
+        cr_assert(memcmp(plain, kept, sizeof plain) == 0, "other logits, forward %d", i);
+    }
+    for (struct weight *w = first; wait && w; w = w->next_mapped, n++) {
+        cr_assert(!is_inside(&be->packed, w));
+        for (int32_t i = 0; i < w->n_mat * w->n_slices; i++)
+            cr_assert(!is_inside(&be->packed, &w->mat[i]), "matrix %d of a stack", i);
+    }
+    cr_assert(!wait || n > 4, "%d matrices", n);
+    engine_destroy(e);
+    cr_assert(!be->mover, "it ends with the weights");
+    loader_close(ld);
+    backend_ops_of(be)->close(be);
+}
+
+Test(pack_cache, weights_move_out_of_the_file)
+{
+    static const char *const names[] = {"llama-gqa", "qwen3moe"};
+    if (!host_has_one_node(HOST_NODES))
+        cr_skip("with several nodes packed weights are copied");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char model[1024];
+        snprintf(model, sizeof model, "%s", golden_dir(names[i]));
+        make_dir();
+        memset(plain, 0, sizeof plain);
+        run(model, 0, 1, plain, NULL);
+        expect(model, false, "the first start");
+        forward_beside_moves(model, 0, true);
+        forward_beside_moves(model, 3600 * 1000, true);
+        forward_beside_moves(model, 3600 * 1000, false);
         remove_dir();
     }
 }
@@ -156,7 +231,10 @@ static enum status parse(const char *file, size_t size, const struct pack_key *k
     size_t n;
     char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the border */
     memcpy(exact, file, size);
-    enum status st = pack_file_parse(exact, size, key, &entry, &n);
+    struct pool *pool;
+    must(pool_create(&pool, 2, 1, false), "pool");
+    enum status st = pack_file_parse(exact, size, key, pool, &entry, &n);
+    pool_destroy(pool);
     free(exact);
     return st;
 }
@@ -179,6 +257,43 @@ Test(pack_cache, damage_is_seen)
     cr_assert_eq(padding, 8 * (size - used), "%zu of %zu bits do not matter", padding, 8 * size);
     must(parse(file, size, &key), "the whole file again");
     free(file);
+}
+
+/* The hash of n bytes by one thread, which several must find too. */
+static uint64_t hash_of(struct pool *const pool[2], const void *data, size_t n)
+{
+    uint64_t h = pack_hash(pool[0], data, n);
+    cr_assert_eq(pack_hash(pool[1], data, n), h, "the number of threads matters");
+    return h;
+}
+
+Test(pack_cache, hash_of_many_pieces)
+{
+    enum { SIZE = 3 * PACK_HASH_PIECE + 1001 };
+    struct pool *pool[2];
+    must(pool_create(&pool[0], 1, 1, false), "pool");
+    must(pool_create(&pool[1], 5, 3, false), "pool");
+    unsigned char *data = calloc(1, SIZE), *turned = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++)
+        data[i] = (unsigned char)(i * 2654435761U >> 13);
+    uint64_t h = hash_of(pool, data, SIZE);
+    for (size_t i = 0; i < SIZE; i += 4999) {
+        data[i] ^= 16;
+        cr_assert_neq(hash_of(pool, data, SIZE), h, "byte %zu", i);
+        data[i] ^= 16;
+    }
+    cr_assert_neq(hash_of(pool, data, SIZE - 1), h);
+    memcpy(turned, data + PACK_HASH_PIECE, PACK_HASH_PIECE);
+    memcpy(turned + PACK_HASH_PIECE, data, PACK_HASH_PIECE);
+    memcpy(turned + 2 * PACK_HASH_PIECE, data + 2 * PACK_HASH_PIECE, SIZE - 2 * PACK_HASH_PIECE);
+    cr_assert_neq(hash_of(pool, turned, SIZE), h, "pieces in another order");
+    memset(data, 0, SIZE);
+    cr_assert_neq(hash_of(pool, data, 2 * PACK_HASH_PIECE), hash_of(pool, data, PACK_HASH_PIECE));
+    cr_assert_neq(hash_of(pool, data, 0), hash_of(pool, data, 1));
+    free(data);
+    free(turned);
+    for (int i = 0; i < 2; i++)
+        pool_destroy(pool[i]);
 }
 
 Test(pack_cache, other_keys_are_refused)

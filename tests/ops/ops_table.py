@@ -15,12 +15,12 @@ BACKENDS = ["cpu", "cuda", "metal"]
 # Of ops that a backend lacks: why, and what is done in their place.
 WHY = {
     "reserve part used": "the CPU's memory is the system's: `alloc` asks it",
-    "prepare": "CPU and CUDA have nothing to make: their kernels are in the program",
+    "prepare": "CUDA has nothing to make: its kernels are in the program",
     "upload": "where memory is the host's, `copy` is as good",
     "host_ptr": "CUDA's memory is not the host's",
     "linear_bytes": "a GPU's products need no working memory of their own",
     "pack_id packed load_packed load_packed_stack": "files of packed weights (--pack-cache): CUDA packs them when they are loaded",
-    "map_packed": "the GPU's memory is the file's on Metal alone: the CPU copies it, CUDA has none",
+    "map_packed": "CUDA keeps no files of packed weights",
     "reads_operand linear_act_mul": "fused forms, with the bits of the ops that they join",
     "moe_hidden moe_down": "where ranks share groups of inputs: CUDA refuses such checkpoints, Metal has one rank",
     "graph_begin graph_end graph_launch graph_free": "steps that are launched as one: without them ops are enqueued",

@@ -29,6 +29,21 @@ static void put_node(int node, const char *cores)
     cr_assert(f && fputs(cores, f) >= 0 && fclose(f) == 0);
 }
 
+static void put_memory(const char *nodes)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/has_memory", root);
+    FILE *f = fopen(path, "w");
+    cr_assert(f && fputs(nodes, f) >= 0 && fclose(f) == 0);
+}
+
+static void remove_memory(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/has_memory", root);
+    unlink(path);
+}
+
 static void remove_node(int node)
 {
     char path[128];
@@ -56,6 +71,14 @@ Test(nodes, those_of_the_cores)
     put_node(3, one);
     snprintf(one, sizeof one, "%zu", first);
     put_node(63, one);
+    cr_assert(host_has_one_node(root), "nothing tells of a second one");
+    put_memory("0\n");
+    cr_assert(host_has_one_node(root));
+    put_memory("0-1\n");
+    cr_assert(!host_has_one_node(root));
+    put_memory("1,3\n");
+    cr_assert(!host_has_one_node(root));
+    remove_memory();
     uint64_t got = host_nodes(root);
     for (int i = 0; i < 64; i++)
         remove_node(i);

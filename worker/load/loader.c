@@ -166,11 +166,29 @@ static uint64_t fnv1a(uint64_t h, const void *data, size_t n)
     return h;
 }
 
+/* Advice about whole pages: when it is not taken, only time is lost. */
+static void advise(const void *data, size_t n_bytes, int advice)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)data / page * page;
+    (void)posix_madvise((void *)start, (uintptr_t)data + n_bytes - start, advice);
+}
+
+void loader_reads_little(const struct loader *ld, bool little)
+{
+    struct stored_tensor t;
+    for (size_t i = 0; i < loader_count(ld); i++) {
+        loader_get(ld, i, &t);
+        advise(t.data, t.n_bytes, little ? POSIX_MADV_RANDOM : POSIX_MADV_NORMAL);
+    }
+}
+
 uint64_t loader_digest(const struct loader *ld)
 {
     char config[CONFIG_TEXT_SIZE];
     struct stored_tensor t;
     uint64_t h = fnv1a(0xcbf29ce484222325U, config, config_text(&ld->mc, config));
+    loader_reads_little(ld, true);
     for (size_t i = 0; i < loader_count(ld); i++) {
         loader_get(ld, i, &t);
         h = fnv1a(h, t.name, strlen(t.name) + 1);
@@ -178,6 +196,7 @@ uint64_t loader_digest(const struct loader *ld)
         h = fnv1a(h, t.shape, sizeof t.shape[0] * (size_t)t.n_dims);
         h = fnv1a(h, t.data, t.n_bytes < 256 ? t.n_bytes : 256);
     }
+    loader_reads_little(ld, false);
     return h;
 }
 
@@ -479,8 +498,5 @@ struct pack_cache *loader_cache(const struct loader *ld)
 
 void loader_will_read(const void *data, size_t n_bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)data / page * page;
-    /* advice: when it is not taken, reading only starts later */
-    (void)posix_madvise((void *)start, (uintptr_t)data + n_bytes - start, POSIX_MADV_WILLNEED);
+    advise(data, n_bytes, POSIX_MADV_WILLNEED);
 }

@@ -83,6 +83,10 @@ struct pack_cache;
 void loader_set_cache(struct loader *ld, struct pack_cache *c);
 struct pack_cache *loader_cache(const struct loader *ld);
 
+/* Of most tensors few bytes will be read, or none: a page that is read does not bring its neighbours from the
+ * disk.  False: as before. */
+void loader_reads_little(const struct loader *ld, bool little);
+
 /* These bytes of the map will be read soon. */
 void loader_will_read(const void *data, size_t n_bytes);
 

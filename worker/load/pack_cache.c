@@ -12,13 +12,15 @@
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "common/host.h"
 #include "common/log.h"
 #include "common/mapped_file.h"
+#include "worker/load/pack_hash.h"
 #include "worker/load/weights.h"
 
 enum { ALIGN = 64, PATH_SIZE = 4096 };
 
-static const char magic[8] = {'I', 'N', 'G', 'O', 'T', 'P', 'K', '2'};
+static const char magic[8] = {'I', 'N', 'G', 'O', 'T', 'P', 'K', '3'};
 
 struct pack_header {
     char magic[8];
@@ -31,6 +33,7 @@ struct pack_header {
 
 struct pack_cache {
     char dir[PATH_SIZE], path[PATH_SIZE], temporary[PATH_SIZE];
+    struct pool *pool;      /* for hashing */
     struct mapped_file map; /* reading; empty: the backend has it */
     const unsigned char *data;
     const struct pack_entry *entry; /* NULL: none was read */
@@ -42,32 +45,12 @@ struct pack_cache {
     uint64_t at; /* end of the data so far */
 };
 
-/* Four chains over words of 8 bytes: as fast as memory is read.  Each step can be undone, so one
- * changed word always changes the result. */
-static uint64_t hash_data(const void *data, size_t n)
-{
-    uint64_t lane[4] = {1, 2, 3, 4}, word[4];
-    const char *p = data;
-    size_t at = 0;
-    for (; at + sizeof word <= n; at += sizeof word) {
-        memcpy(word, p + at, sizeof word);
-        for (int i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word[i]) * 0x9e3779b97f4a7c15U;
-            lane[i] ^= lane[i] >> 32;
-        }
-    }
-    uint64_t h = hash_bytes(n, p + at, n - at);
-    for (int i = 0; i < 4; i++)
-        h = hash_mix(h ^ lane[i]) + (uint64_t)i;
-    return h;
-}
-
 static uint64_t hash_head(const struct pack_header *head, const void *entries)
 {
     struct pack_header h = *head;
     h.hash = 0;
-    return hash_data(entries, (size_t)h.n_entries * sizeof(struct pack_entry)) ^
-           hash_data(&h, sizeof h);
+    return pack_hash_piece(entries, (size_t)h.n_entries * sizeof(struct pack_entry)) ^
+           pack_hash_piece(&h, sizeof h);
 }
 
 static bool same_key(const struct pack_key *a, const struct pack_key *b)
@@ -77,7 +60,7 @@ static bool same_key(const struct pack_key *a, const struct pack_key *b)
 }
 
 enum status pack_file_parse(const void *data, size_t len, const struct pack_key *key,
-                            const struct pack_entry **entry, size_t *n)
+                            struct pool *pool, const struct pack_entry **entry, size_t *n)
 {
     struct pack_header head;
     if (len < sizeof head)
@@ -97,7 +80,7 @@ enum status pack_file_parse(const void *data, size_t len, const struct pack_key 
     for (size_t i = 0; i < head.n_entries; i++) {
         if (e[i].offset > len || e[i].n_bytes > len - e[i].offset)
             FAIL(ST_FORMAT, "entry %zu is outside the file", i);
-        if (hash_data((const char *)data + e[i].offset, (size_t)e[i].n_bytes) != e[i].hash)
+        if (pack_hash(pool, (const char *)data + e[i].offset, (size_t)e[i].n_bytes) != e[i].hash)
             FAIL(ST_FORMAT, "the hash of entry %zu is another", i);
     }
     *entry = e;
@@ -173,7 +156,7 @@ static bool read_file(struct pack_cache *c, const struct pack_key *key)
     if (mapped_file_open(&c->map, c->path) != ST_OK)
         return false;
     c->data = c->map.data;
-    if (pack_file_parse(c->data, c->map.size, key, &c->entry, &c->n) == ST_OK)
+    if (pack_file_parse(c->data, c->map.size, key, c->pool, &c->entry, &c->n) == ST_OK)
         return true;
     log_line(LOG_WARN, "packed weights %s: %s; packing again", c->path, status_text());
     mapped_file_close(&c->map);
@@ -213,6 +196,8 @@ enum status pack_cache_open(struct pack_cache **out, const char *dir, const stru
         FAIL(ST_NOMEM, "no memory");
     c->fd = -1;
     enum status st = set_names(c, dir, key);
+    if (st == ST_OK)
+        st = pool_create(&c->pool, host_cpus(), host_cpus(), false);
     if (st == ST_OK && !read_file(c, key))
         st = begin_file(c, key, origin, max_entries);
     if (st != ST_OK) {
@@ -267,7 +252,7 @@ void pack_cache_add(struct pack_cache *c, int32_t weight, int32_t layer, const v
         return;
     }
     c->added[c->head.n_entries++] =
-        (struct pack_entry){weight, layer, c->at, n_bytes, hash_data(data, n_bytes)};
+        (struct pack_entry){weight, layer, c->at, n_bytes, pack_hash(c->pool, data, n_bytes)};
     if (!write_at(c->fd, data, n_bytes, c->at)) {
         give_up_file(c, strerror(errno));
         return;
@@ -363,6 +348,7 @@ void pack_cache_close(struct pack_cache *c, bool ok)
     if (c->fd >= 0)
         close(c->fd);
     mapped_file_close(&c->map);
+    pool_destroy(c->pool);
     free(c->added);
     free(c);
 }
@@ -399,6 +385,14 @@ static enum status map_entries(struct pack_cache *c, struct backend *be)
     return st;
 }
 
+static void try_to_map(struct pack_cache *c, struct backend *be)
+{
+    enum status st = map_entries(c, be);
+    if (st != ST_OK)
+        log_line(st == ST_UNSUPPORTED ? LOG_INFO : LOG_WARN,
+                 "packed weights are copied, not mapped: %s", status_text());
+}
+
 struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const char *dir,
                                      struct backend *be, int rank, int world)
 {
@@ -407,8 +401,10 @@ struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const
         log_line(LOG_INFO, "the backend %s keeps no packed weights", backend_ops_of(be)->name);
     else if (open_for(&c, ld, model, dir, be, rank, world) != ST_OK)
         log_line(LOG_WARN, "packed weights are not kept: %s", status_text());
-    else if (pack_cache_is_hit(c) && backend_ops_of(be)->map_packed && map_entries(c, be) != ST_OK)
-        log_line(LOG_WARN, "packed weights are copied, not mapped: %s", status_text());
+    else if (pack_cache_is_hit(c) && backend_ops_of(be)->map_packed)
+        try_to_map(c, be);
+    if (c && pack_cache_is_hit(c))
+        loader_reads_little(ld, true); /* vectors and biases */
     loader_set_cache(ld, c);
     return c;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
+#include "common/pool.h"
 #include "worker/load/loader.h"
 
 struct pack_key {
@@ -71,9 +72,10 @@ void pack_cache_close(struct pack_cache *c, bool ok);
 struct pack_cache *pack_cache_attach(struct loader *ld, const char *model, const char *dir,
                                      struct backend *be, int rank, int world);
 
-/* Parses and checks a whole file: *entry points into data [*n].  ST_FORMAT names what is wrong.
- * Pure. */
+/* Parses and checks a whole file, by the pool: *entry points into data [*n].  ST_FORMAT names what is
+ * wrong. */
 MUST_CHECK enum status pack_file_parse(const void *data, size_t len, const struct pack_key *key,
-                                       const struct pack_entry **entry, size_t *n);
+                                       struct pool *pool, const struct pack_entry **entry,
+                                       size_t *n);
 
 #endif
