@@ -343,10 +343,11 @@ struct some_groups {
 
 /* How many tiles share the reading ahead of the groups that follow; else the first does it alone.  Few
  * tiles do where the memory is what they wait for (Zen 4, us, alone / shared: Q8_0 with 16 rows 2380 /
- * 1710, with 64 rows 6400 / 6600; with AVX2 16 rows 4760 / 4450; Q4_0 with AVX2 2680 / 2780). */
+ * 1710, with 64 rows 6400 / 6600; with AVX2 16 rows 4760 / 4450; Q4_0 with AVX2 2680 / 2780).  AArch64 was not
+ * measured. */
 static int tiles_ahead(const struct quant_layout *l, int n_tiles)
 {
-    return l->bits == 8 && n_tiles <= 4 ? n_tiles : 1;
+    return VL >= 8 && l->bits == 8 && n_tiles <= 4 ? n_tiles : 1;
 }
 
 /* One tile with groups [g, g + n) of the panel, which are not unpacked, FEW_ROWS rows at a time. */
