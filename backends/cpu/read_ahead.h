@@ -7,11 +7,7 @@
 
 #include <stdint.h>
 
-enum {
-    READ_AHEAD_BYTES = 24 << 10,
-    READ_AHEAD_PAGE = 4096,
-    READ_AHEAD_EIGHTHS = 3
-};
+enum { READ_AHEAD_BYTES = 24 << 10, READ_AHEAD_PAGE = 4096, READ_AHEAD_EIGHTHS = 3 };
 
 /* Which lines are asked for. */
 struct read_ahead {
