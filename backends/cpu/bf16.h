@@ -43,9 +43,9 @@ struct bf16_chain {
 struct bf16_kernels {
     const char *name;
     int tile_rows; /* most rows of a chain */
-    int32_t
-        piece_pairs; /* pairs of a panel, whole groups, that all tiles take before the next ones: a
-                          * first- or second-level cache keeps them for the tiles */
+    /* Pairs of a panel, whole groups, that all tiles take before the next ones: a first- or
+     * second-level cache keeps them for the tiles. */
+    int32_t piece_pairs;
     void (*chain)(const struct bf16_chain *c);
     /* x [n] to BF16, as bf16_of_f32. */
     void (*round)(const float *x, int n, uint16_t *out);

@@ -153,10 +153,10 @@ struct tile_x {
     const char *x;
     const struct quant_x *info;
     int in_tile;
-    const char
-        *spread; /* these rows read ahead of what is there, see group_spread; NULL: of nothing */
-    size_t quad_bytes; /* for each quad of a group; of these rows */
-    int offset;        /* weights are multiplied as q + offset */
+    /* These rows read ahead of what is there, see group_spread, quad_bytes for each quad; NULL: of nothing. */
+    const char *spread;
+    size_t quad_bytes;
+    int offset; /* weights are multiplied as q + offset */
     struct read_ahead read;
     const char *next; /* x of the next tile: prefetched */
     bool first;       /* of a slice: sums begin at 0 */
@@ -343,8 +343,8 @@ struct some_groups {
 
 /* How many tiles share the reading ahead of the groups that follow; else the first does it alone.  Few
  * tiles do where the memory is what they wait for (Zen 4, us, alone / shared: Q8_0 with 16 rows 2380 /
- * 1710, with 64 rows 6400 / 6600; with AVX2 16 rows 4760 / 4450; Q4_0 with AVX2 2680 / 2780).  AArch64 was not
- * measured. */
+ * 1710, with 64 rows 6400 / 6600; with AVX2 16 rows 4760 / 4450; Q4_0 with AVX2 2680 / 2780).
+ * AArch64 was not measured. */
 static int tiles_ahead(const struct quant_layout *l, int n_tiles)
 {
     return VL >= 8 && l->bits == 8 && n_tiles <= 4 ? n_tiles : 1;
@@ -395,9 +395,7 @@ static void add_tiles(const struct quant_panel *t, const struct some_groups *som
             groups_fns[tx.in_tile][l->halves - 1][l->has_min][narrow](w, some->n, &tx, acc + r0);
         else
             add_few_tile(t, some->g, some->n, &tx, acc + r0);
-        tx.spread += (size_t)(some->n * QUADS) * tx.quad_bytes;
-        if (i + 1 >= ahead)
-            tx.spread = NULL;
+        tx.spread = i + 1 < ahead ? tx.spread + (size_t)(some->n * QUADS) * tx.quad_bytes : NULL;
         if (some->last)
             climb_rows(own, &out, some->s, r0, tx.in_tile);
     }
