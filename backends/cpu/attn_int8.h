@@ -48,7 +48,8 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
     return (const char *)o->base + row * o->row_elems;
 }
 
-enum { QUERY_PAIRS = HEAD_MAX / 2 }; /* between rows of queries */
+/* Between rows of queries, between rows of sums: constants, so that a loop over rows needs one address. */
+enum { QUERY_PAIRS = HEAD_MAX / 2, SUM_COLS = HEAD_MAX };
 
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
  * each word of the queries, q [rows, QUERY_PAIRS]: even, odd of a word, then of the next, zeros at the end. */
@@ -70,12 +71,22 @@ ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square
         square[j] = words_of_f(x[j]);
 }
 
+/* Steps of `ahead` for LANE_BYTES of the keys of nv vectors: as many as these have lines.  Zen 4 drops some of
+ * the lines that are asked for together. */
+ALWAYS_INLINE int int8_fetches(int nv)
+{
+    return nv * VL * LANE_BYTES / LINE;
+}
+
 /* acc [nv][rows] += q . four words of nv vectors of keys, q [rows, QUERY_PAIRS]. */
-ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q, vw *acc)
+ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q, vw *acc,
+                             struct ahead *ahead)
 {
     UNROLL
     for (int m = 0; m < 8; m++) {
         vw x[2];
+        if (m % (8 / int8_fetches(nv)) == 0)
+            ahead_fetch(ahead);
         UNROLL
         for (int v = 0; v < nv; v++) {
             vw word = words_of_f(words[v][m / 2]);
@@ -90,16 +101,13 @@ ALWAYS_INLINE void int8_dims(int rows, int nv, vf (*words)[4], const int32_t *q,
     }
 }
 
-/* v_load_lanes of n < LANE_BYTES bytes, zeros behind them. */
-ALWAYS_INLINE void int8_rest(const char *p, const size_t *offset, int n, vf *words)
+/* v_load_lanes of n < LANE_BYTES bytes at p + at * row_bytes, zeros behind them. */
+ALWAYS_INLINE void int8_rest(const char *p, const size_t *at, size_t row_bytes, int n, vf *words)
 {
     char bytes[VL * LANE_BYTES] = {0};
-    size_t at[VL];
-    for (int j = 0; j < VL; j++) {
-        at[j] = (size_t)(j * LANE_BYTES);
-        memcpy(bytes + at[j], p + offset[j], (size_t)n);
-    }
-    v_load_lanes(bytes, at, words);
+    for (int j = 0; j < VL; j++)
+        memcpy(bytes + j * LANE_BYTES, p + at[j] * row_bytes, (size_t)n);
+    v_load_lanes(bytes, LANE_BYTES, words);
 }
 
 /* Scores c [n_kv][rows, PANEL] (P_STRIDE apart) of a panel of keys in the cache, as score_cache. */
@@ -107,13 +115,11 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
                                const struct int8_query *queries, float *c, struct ahead *ahead)
 {
     const int nv = score_vectors(rows), d = a->d;
-    struct ahead h = *ahead;
-    size_t offset[PANEL];
+    const size_t row_bytes = a->k.row_elems;
+    const bool copied = lines_are_copied(at, a->block_len, row_bytes);
     struct key_lines lines;
     float scales[ATTN_ROWS * PANEL];
-    for (int j = 0; j < PANEL; j++)
-        offset[j] = at[j] * a->k.row_elems;
-    head_scales(&a->k, a->n_kv, at, scales, PANEL);
+    head_scales(&a->k, a->n_kv, at, a->block_len, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
         vw acc[2 * DIRECT_ROWS];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
@@ -127,20 +133,19 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
         NO_UNROLL
         for (; i < d; i += LANE_BYTES, p += LANE_BYTES, q += 8) {
             vf words[2][4];
-            __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
             if (i % 64 == 0)
-                take_lines(&lines, nv * VL, p, offset + key, a->k.row_elems, d - i);
-            ahead_step(&h);
+                take_lines(&lines, nv, copied, p, at + key, row_bytes, d - i);
+            ahead_turn(ahead);
             UNROLL
             for (int v = 0; v < nv; v++) {
                 if (d - i >= LANE_BYTES)
-                    v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
+                    v_load_lanes(lines.p[v], lines.stride, words[v]);
                 else
-                    int8_rest(p, offset + key + v * VL, d - i, words[v]);
+                    int8_rest(p, at + key + v * VL, row_bytes, d - i, words[v]);
                 v_transpose_4(words[v]);
+                lines.p[v] += LANE_BYTES;
             }
-            lines.p += LANE_BYTES;
-            int8_dims(rows, nv, words, q, acc);
+            int8_dims(rows, nv, words, q, acc, ahead);
         }
         UNROLL
         for (int j = 0; j < nv * rows; j++) {
@@ -148,13 +153,13 @@ ALWAYS_INLINE void int8_scores(int rows, const struct attn_split *a, const size_
             v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(w_float(acc[j]), factor));
         }
     }
-    *ahead = h;
 }
 
 /* Steps of `ahead` that int8_scores takes. */
 static inline int int8_score_steps(const struct attn_split *a)
 {
-    return a->n_kv * (PANEL / VL) / score_vectors(a->rows) * int8_lanes(a->d);
+    int nv = score_vectors(a->rows);
+    return a->n_kv * (PANEL / VL) / nv * int8_lanes(a->d) * int8_fetches(nv);
 }
 
 /* The panel of keys from k on, as far as they are in [lo, hi): [2 * words][PANEL] pairs. */
@@ -270,7 +275,7 @@ struct int8_values {
     int k0, k1;            /* k0 even */
 };
 
-/* o [rows, nv vectors] (stride apart) += w v: element i of the values on, vectors from c0 on. */
+/* o [rows, nv vectors] (SUM_COLS apart) += w v: element i of the values on, vectors from c0 on. */
 ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_values *v,
                              const int16_t *w, int i, int c0, int32_t *o, int d, struct ahead *h)
 {
@@ -282,7 +287,7 @@ ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_va
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            acc[r * nv + j] = w_load(o + r * stride + VL * j);
+            acc[r * nv + j] = w_load(o + r * SUM_COLS + VL * j);
     }
     for (int k = v->k0; k < k1; k += 2) {
         vw x[4];
@@ -307,7 +312,7 @@ ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_va
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            w_store(o + r * stride + VL * j, acc[r * nv + j]);
+            w_store(o + r * SUM_COLS + VL * j, acc[r * nv + j]);
     }
 }
 
@@ -322,13 +327,11 @@ ALWAYS_INLINE void int8_sums(int rows, bool direct, const struct int8_values *v,
 {
     const int nv = int8_vectors(rows);
     const struct int8_values from = *v;
-    struct ahead h = *ahead;
     for (int i = 0; i < d; i += STEP) {
         UNROLL
         for (int c = 0; c < 4; c += nv)
-            int8_pass(rows, nv, direct, &from, w, i, c, o, d, &h);
+            int8_pass(rows, nv, direct, &from, w, i, c, o, d, ahead);
     }
-    *ahead = h;
 }
 
 /* Steps of `ahead` that int8_sums takes for n keys. */

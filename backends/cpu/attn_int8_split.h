@@ -25,7 +25,7 @@ static void int8_weigh_rows(const struct attn_split *a, const float *scales, int
         s->unit[i] = round_row(false, s->p + i * P_STRIDE + from, to - from, most[r], weight_top(),
                                w + from, &sum);
         s->start[i] = -128 * sum;
-        int8_begin(s->sums + i * int8_cols(a->d_value), a->d_value, s->start[i]);
+        int8_begin(s->sums + i * SUM_COLS, a->d_value, s->start[i]);
     }
 }
 
@@ -33,14 +33,14 @@ static void int8_weigh_rows(const struct attn_split *a, const float *scales, int
 static void value_scales(const struct attn_split *a, int n, const size_t *rows, float (*out)[SPLIT])
 {
     for (int k = a->lo / PANEL * PANEL; k < a->hi; k += PANEL)
-        head_scales(&a->v, n, rows + k, out[0] + k, SPLIT);
+        head_scales(&a->v, n, rows + k, a->block_len, out[0] + k, SPLIT);
 }
 
 static void int8_finish_rows(const struct attn_split *a, int row0, int rows, int at,
                              const struct attn_scratch *s)
 {
     for (int r = 0; r < rows; r++)
-        int8_finish(s->sums + (at + r) * int8_cols(a->d_value), a->d_value, s->unit[at + r],
+        int8_finish(s->sums + (at + r) * SUM_COLS, a->d_value, s->unit[at + r],
                     partial_of(a, row0 + r));
 }
 
@@ -52,7 +52,7 @@ static void int8_many_rows(const struct attn_split *a, struct attn_scratch *s)
     float scales[SPLIT], of_values[1][SPLIT];
     value_scales(a, 1, s->rows, of_values);
     for (int i = first; i * PANEL < a->hi; i++) {
-        head_scales(&a->k, 1, s->rows + i * PANEL, scales + i * PANEL, 0);
+        head_scales(&a->k, 1, s->rows + i * PANEL, a->block_len, scales + i * PANEL, 0);
         int8_pack_keys(&a->k, a->d, s->rows, i * PANEL, a->lo, a->hi, s->key_pairs + i * panel);
     }
     int8_pack_values(&a->v, a->d_value, s->rows, first * PANEL, a->hi, s->value_pairs);
@@ -90,7 +90,7 @@ static void int8_score_heads(const struct attn_split *a, const struct int8_query
     }
     for (int g = 0; g < a->n_kv; g++) {
         struct kv_operand keys = attn_head(a->k, g, a->d);
-        head_scales(&keys, 1, s->rows + k, scales, 0);
+        head_scales(&keys, 1, s->rows + k, a->block_len, scales, 0);
         int8_pack_keys(&keys, a->d, s->rows, k, a->lo, a->hi, s->key_pairs);
         int8_fns[a->rows].scores(s->key_pairs, scales, &queries[g], a->d,
                                  s->p + g * a->rows * P_STRIDE + k);
@@ -104,7 +104,7 @@ static void int8_sum_heads(const struct attn_split *a, int k, int end, struct at
     int rows = a->rows, d = a->d_value;
     for (int g = 0; g < a->n_kv; g++) {
         const int16_t *w = s->w + g * rows * SPLIT;
-        int32_t *o = s->sums + g * rows * int8_cols(d);
+        int32_t *o = s->sums + g * rows * SUM_COLS;
         struct int8_values v = {.cache = attn_head(a->v, g, d),
                                 .rows = s->rows,
                                 .packed = s->value_pairs,

@@ -28,7 +28,7 @@ struct attn_scratch {
             int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
             int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
             int32_t q_pairs[ATTN_ROWS * HEAD_MAX / 2];            /* of struct int8_query */
-            int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][int8_cols] */
+            int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][SUM_COLS] */
             int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
             int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */
             float unit[ATTN_ROWS];    /* the factor of a score, then of a sum of values */
@@ -95,50 +95,64 @@ ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
     return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
 }
 
-/* Keys' bytes at p + offset[key].  Rows that are a multiple of 2 KiB apart share few sets of the
- * first-level cache, where a line would be gone before all of its lanes were read: of such rows the
- * first 64 bytes are copied, where a head has so many left. */
+/* Are rows [VL] neighbours in the cache? */
+static inline bool are_neighbours(const size_t *rows, int block_len)
+{
+    return block_len % VL == 0 && rows[VL - 1] - rows[0] == VL - 1;
+}
+
+/* Up to 64 bytes of each key of nv vectors: those of vector v at p[v], `stride` apart. */
 struct key_lines {
-    const char *p;
-    const size_t *offset;
+    const char *p[2];
+    size_t stride;
     _Alignas(64) char bytes[PANEL * 64];
 };
 
-ALWAYS_INLINE void take_lines(struct key_lines *l, int n, const char *p, const size_t *offset,
-                              size_t row_bytes, int left)
+/* Are the lines of a panel's keys copied?  So they are where the rows of a vector are not neighbours, and where
+ * rows are a multiple of 2 KiB apart: these share few sets of the first-level cache, and a line would be
+ * gone before all of its lanes were read. */
+static inline bool lines_are_copied(const size_t *rows, int block_len, size_t row_bytes)
 {
-    static const size_t copied[PANEL] = {0,    64,   128,  192,  256,  320,  384,  448,
-                                         512,  576,  640,  704,  768,  832,  896,  960,
-                                         1024, 1088, 1152, 1216, 1280, 1344, 1408, 1472,
-                                         1536, 1600, 1664, 1728, 1792, 1856, 1920, 1984};
-    bool copy = row_bytes % 2048 == 0 && left >= 64;
-    l->p = copy ? l->bytes : p;
-    l->offset = copy ? copied : offset;
-    for (int j = 0; copy && j < n; j++)
-        memcpy(l->bytes + copied[j], p + offset[j], 64);
+    bool copied = row_bytes % 2048 == 0;
+    for (int j = 0; j < PANEL; j += VL)
+        copied = copied || !are_neighbours(rows + j, block_len);
+    return copied;
+}
+
+/* The lines at p + row * row_bytes of rows [nv * VL], of which n bytes are the head's. */
+ALWAYS_INLINE void take_lines(struct key_lines *l, int nv, bool copied, const char *p,
+                              const size_t *rows, size_t row_bytes, int n)
+{
+    l->stride = copied ? 64 : row_bytes;
+    for (int v = 0; v < nv; v++)
+        l->p[v] = copied ? l->bytes + v * VL * 64 : p + rows[v * VL] * row_bytes;
+    for (int j = 0; copied && j < nv * VL; j++) {
+        if (n >= 64)
+            memcpy(l->bytes + j * 64, p + rows[j] * row_bytes, 64);
+        else
+            memcpy(l->bytes + j * 64, p + rows[j] * row_bytes, (size_t)n);
+    }
 }
 
 /* The scales of a panel of keys: out [n_kv][PANEL], heads `stride` apart. */
-static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows, float *out,
-                               int stride)
+static inline void head_scales(const struct kv_operand *o, int n_kv, const size_t *rows,
+                               int block_len, float *out, int stride)
 {
-    const float *scale = o->scale;
-    size_t at[PANEL];
-    int g = 0;
-    for (int j = 0; j < PANEL; j++)
-        at[j] = rows[j] * o->scale_stride * sizeof *scale;
-    for (; g + 4 <= n_kv; g += 4)
-        for (int j = 0; j < PANEL; j += VL) {
+    for (int j = 0; j < PANEL; j += VL, rows += VL) {
+        const float *scale = o->scale + rows[0] * o->scale_stride;
+        int g = 0;
+        for (; g + 4 <= n_kv && are_neighbours(rows, block_len); g += 4) {
             vf x[4];
-            v_load_lanes((const char *)(scale + g), at + j, x);
+            v_load_lanes((const char *)(scale + g), o->scale_stride * sizeof *scale, x);
             v_transpose_4(x);
             UNROLL
             for (int i = 0; i < 4; i++)
                 v_store(out + (g + i) * stride + j, x[i]);
         }
-    for (; g < n_kv; g++)
-        for (int j = 0; j < PANEL; j++)
-            memcpy(&out[g * stride + j], (const char *)(scale + g) + at[j], sizeof *out);
+        for (; g < n_kv; g++)
+            for (int i = 0; i < VL; i++)
+                out[g * stride + j + i] = o->scale[rows[i] * o->scale_stride + (size_t)g];
+    }
 }
 
 /* n <= VL elements, zeros behind them. */

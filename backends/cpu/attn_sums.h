@@ -132,7 +132,6 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
                               const size_t *row, const float *p, int k0, int k1, int i, float *o,
                               int stride, struct ahead *ahead)
 {
-    struct ahead h = *ahead;
     const struct kv_operand from = *v;
     vf acc[SUM_ACCS];
     UNROLL
@@ -142,7 +141,7 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
             acc[r * nv + j] = v_load(o + r * stride + i + VL * j);
     }
     for (int k = k0; k < k1; k++) {
-        ahead_step(&h);
+        ahead_step(ahead);
         const char *at = kv_at(t, &from, row[k]) + (size_t)i * elem_size(t);
         vf x[4];
         load_values(t, nv, at, kv_scale(t, &from, row[k]), x);
@@ -159,7 +158,6 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
         for (int j = 0; j < nv; j++)
             v_store(o + r * stride + i + VL * j, acc[r * nv + j]);
     }
-    *ahead = h;
 }
 
 /* Steps of `ahead` that add_cache takes for a key. */
@@ -249,15 +247,16 @@ ALWAYS_INLINE void score_dims(int rows, enum dtype t, int nv, int n, vf (*x)[4],
     }
 }
 
-/* sums [rows, VL] (P_STRIDE apart) += q x over the last n dimensions of VL keys at p + offset, fewer than
+/* sums [rows, VL] (P_STRIDE apart) += q x over the last n dimensions of VL keys at p + at * row_bytes, fewer than
  * LANE_BYTES have; then they become scores.  Inlined, it would take the registers of score_cache. */
 static __attribute__((noinline)) void score_rest(int rows, enum dtype t, const char *p,
-                                                 const size_t *offset, int n, const float *scales,
-                                                 const float *q, float scale, float *sums)
+                                                 size_t row_bytes, const size_t *at, int n,
+                                                 const float *scales, const float *q, float scale,
+                                                 float *sums)
 {
     const char *row[VL];
     for (int j = 0; j < VL; j++)
-        row[j] = p + offset[j];
+        row[j] = p + at[j] * row_bytes;
     for (int i = 0; i < n; i += VL) {
         vf square[VL];
         int m = n - i < VL ? n - i : VL;
@@ -279,15 +278,13 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
                                const float *q, float *c, struct ahead *ahead)
 {
     const int n = word_elems(t), step = 4 * n, nv = score_vectors(rows), d = a->d;
-    struct ahead h = *ahead;
     const size_t row_bytes = a->k.row_elems * elem_size(t);
-    size_t offset[PANEL];
+    const bool copied = lines_are_copied(at, a->block_len, row_bytes);
     struct key_lines lines;
     float scales[ATTN_ROWS * PANEL];
-    for (int j = 0; j < PANEL; j++)
-        offset[j] = at[j] * row_bytes;
+    scales[0] = 0.0f; /* score_rest has it even where it does not read it */
     if (is_scaled(t))
-        head_scales(&a->k, a->n_kv, at, scales, PANEL);
+        head_scales(&a->k, a->n_kv, at, a->block_len, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
         vf acc[2 * DIRECT_ROWS], key_scale[2];
         int head = g / (PANEL / VL), key = g % (PANEL / VL) * VL, i = 0;
@@ -304,22 +301,21 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         for (; i + step <= d; i += step, p += LANE_BYTES) {
             vf words[2][4];
             int at_byte = i * (int)elem_size(t);
-            __asm__("" : "+m"(offset)); /* read again: kept, they take the registers of the sums */
             if (at_byte % 64 == 0)
-                take_lines(&lines, nv * VL, p, offset + key, row_bytes,
+                take_lines(&lines, nv, copied, p, at + key, row_bytes,
                            d * (int)elem_size(t) - at_byte);
-            ahead_turn(&h);
+            ahead_turn(ahead);
             UNROLL
             for (int v = 0; v < nv; v++) {
-                v_load_lanes(lines.p, lines.offset + v * VL, words[v]);
+                v_load_lanes(lines.p[v], lines.stride, words[v]);
                 v_transpose_4(words[v]);
+                lines.p[v] += LANE_BYTES;
             }
-            lines.p += LANE_BYTES;
             UNROLL
             for (int j = 0; j < 4; j++, x += n * rows) {
                 vf dims[2][4];
                 if (j % (4 / SCORE_STEPS) == 0)
-                    ahead_fetch(&h);
+                    ahead_fetch(ahead);
                 UNROLL
                 for (int v = 0; v < nv; v++)
                     widen_words(t, words[v][j], dims[v]);
@@ -331,12 +327,11 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         for (int j = 0; j < nv * rows; j++)
             v_store(to + j % rows * P_STRIDE + j / rows * VL, v_mul(acc[j], v_splat(factor)));
         for (int j = 0; i < d && j < SCORE_STEPS; j++)
-            ahead_step(&h);
+            ahead_step(ahead);
         for (int v = 0; i < d && v < nv; v++)
-            score_rest(rows, t, p, offset + key + v * VL, d - i, scales + (g + v) * VL, x, a->scale,
-                       to + v * VL);
+            score_rest(rows, t, p, row_bytes, at + key + v * VL, d - i, scales + (g + v) * VL, x,
+                       a->scale, to + v * VL);
     }
-    *ahead = h;
 }
 
 /* Steps of `ahead` that score_cache takes. */

@@ -141,12 +141,13 @@ static inline void v_transpose(vf r[8])
         r[j] = t[j];
 }
 
-/* out[r] = the 16 bytes at p + offset[r] and p + offset[r + 4]: a lane each. */
-static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+/* out[r] = the 16 bytes at p + r * stride and p + (r + 4) * stride: a lane each. */
+static inline void v_load_lanes(const char *p, size_t stride, vf out[4])
 {
-    for (int r = 0; r < 4; r++) {
-        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[r]));
-        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[r + 4]));
+    const char *high = p + 4 * stride;
+    for (size_t r = 0; r < 4; r++) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(p + r * stride));
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(high + r * stride));
         out[r] = _mm256_castsi256_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
     }
 }

@@ -211,15 +211,22 @@ static inline void v_transpose(vf r[16])
     }
 }
 
-/* out[r] = the 16 bytes at p + offset[r], p + offset[r + 4], +8, +12: a lane each. */
-static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+/* out[r] = the 16 bytes at p + r * stride, p + (r + 4) * stride, 8, 12: a lane each. */
+static inline void v_load_lanes(const char *p, size_t stride, vf out[4])
 {
-    for (int r = 0; r < 4; r++, offset++) {
-        __m128i x[4];
-        for (int i = 0; i < 4; i++)
-            x[i] = _mm_loadu_si128((const __m128i *)(const void *)(p + offset[4 * i]));
-        __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(x[0]), x[1], 1);
-        __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(x[2]), x[3], 1);
+    const char *a = p, *b = a + 4 * stride, *c = b + 4 * stride, *d = c + 4 * stride;
+    size_t offset[4] = {0, stride, 2 * stride, 3 * stride};
+    /* Opaque, so that these 4 registers and 2 address all 16; compilers take one for each. */
+    __asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(offset[3]));
+    for (int r = 0; r < 4; r++) {
+        __m256i low =
+            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(a + offset[r])));
+        __m256i high =
+            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(c + offset[r])));
+        low = _mm256_inserti128_si256(
+            low, _mm_loadu_si128((const __m128i *)(const void *)(b + offset[r])), 1);
+        high = _mm256_inserti128_si256(
+            high, _mm_loadu_si128((const __m128i *)(const void *)(d + offset[r])), 1);
         out[r] = _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
     }
 }

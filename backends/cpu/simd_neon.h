@@ -128,11 +128,11 @@ static inline void v_transpose(vf r[4])
     r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
-/* out[r] = the 16 bytes at p + offset[r] */
-static inline void v_load_lanes(const char *p, const size_t *offset, vf out[4])
+/* out[r] = the 16 bytes at p + r * stride */
+static inline void v_load_lanes(const char *p, size_t stride, vf out[4])
 {
-    for (int r = 0; r < 4; r++)
-        out[r] = vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)(p + offset[r])));
+    for (size_t r = 0; r < 4; r++)
+        out[r] = vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)(p + r * stride)));
 }
 
 static inline void v_transpose_4(vf x[4])
