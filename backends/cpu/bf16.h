@@ -39,6 +39,11 @@ struct bf16_chain {
     struct read_ahead read;
 };
 
+/* A whole slice s of the tree, rows [row, row + c->rows) of the strip: the chain from +0 (c->acc is not used),
+ * then climb_rows. */
+typedef void bf16_slice_fn(const struct bf16_chain *c, struct slice_tree *t,
+                           const struct slice_out *o, int s, int row);
+
 /* One way to compute an order. */
 struct bf16_kernels {
     const char *name;
@@ -49,7 +54,8 @@ struct bf16_kernels {
     void (*chain)(const struct bf16_chain *c);
     /* x [n] to BF16, as bf16_of_f32. */
     void (*round)(const float *x, int n, uint16_t *out);
-    climb_fn *climb; /* climb_rows */
+    climb_fn *climb;      /* climb_rows */
+    bf16_slice_fn *slice; /* NULL: a chain, then climb */
 };
 
 /* A strip of rounded rows against one panel: rows x cols outputs.  The strip is tile after tile, as

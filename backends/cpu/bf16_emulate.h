@@ -143,8 +143,8 @@ static void tiles_chain(const struct bf16_chain *c)
 
 #define EMULATED(NAME)                                                                             \
     {                                                                                              \
-        {NAME, EMULATED_ROWS_PAIRS, 128, pairs_chain, bf16_round_row, climb_rows},                 \
-            {NAME, EMULATED_ROWS_TILES, 128, tiles_chain, bf16_round_row, climb_rows},             \
+        {NAME, EMULATED_ROWS_PAIRS, 128, pairs_chain, bf16_round_row, climb_rows, NULL},           \
+            {NAME, EMULATED_ROWS_TILES, 128, tiles_chain, bf16_round_row, climb_rows, NULL},       \
     }
 
 #endif

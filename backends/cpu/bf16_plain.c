@@ -58,8 +58,8 @@ static void plain_tiles(const struct bf16_chain *c)
 }
 
 const struct bf16_kernels bf16_plain[BF16_ORDERS] = {
-    {"plain", 16, 128, plain_pairs, bf16_round_row, climb_rows},
-    {"plain", 16, 128, plain_tiles, bf16_round_row, climb_rows},
+    {"plain", 16, 128, plain_pairs, bf16_round_row, climb_rows, NULL},
+    {"plain", 16, 128, plain_tiles, bf16_round_row, climb_rows, NULL},
 };
 
 /* ---- strips ---- */
@@ -124,12 +124,17 @@ static void add_pairs(const struct bf16_kernels *k, const struct bf16_panel *t,
     c->w = t->panel + at->w_pair * PANEL * 2;
     c->pairs = pairs;
     c->acc = slice_sums(own, at->slice) + row;
-    if (at->pair == 0)
-        memset(c->acc, 0, (size_t)c->rows * sizeof c->acc[0]);
-    k->chain(c);
+    bool begins = at->pair == 0, ends = at->pair + pairs == slice_pairs(t, at->slice);
+    if (begins && ends && k->slice) {
+        k->slice(c, own, &out, at->slice, row);
+    } else {
+        if (begins)
+            memset(c->acc, 0, (size_t)c->rows * sizeof c->acc[0]);
+        k->chain(c);
+        if (ends)
+            k->climb(own, &out, at->slice, row, c->rows);
+    }
     c->ahead += pairs * c->ahead_step;
-    if (at->pair + pairs == slice_pairs(t, at->slice))
-        k->climb(own, &out, at->slice, row, c->rows);
 }
 
 /* All tiles with the next `most` pairs, or somewhat fewer.  Returns the place behind them. */

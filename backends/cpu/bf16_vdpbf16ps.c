@@ -22,12 +22,8 @@ ALWAYS_INLINE __m512bh splat_x(const uint16_t *x)
     return (__m512bh)_mm512_set1_epi32(both);
 }
 
-ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
+ALWAYS_INLINE void add_pairs(const struct bf16_chain *c, int rows, struct pair *acc)
 {
-    struct pair acc[ROWS];
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
     const struct read_ahead read = c->read;
     const char *ahead = c->ahead;
     const int ahead_step = c->ahead_step;
@@ -47,28 +43,78 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
             }
         }
     }
+}
+
+ALWAYS_INLINE void store_sums(int rows, const struct pair *acc, float (*to)[PANEL])
+{
     UNROLL
     for (int r = 0; r < rows; r++) {
-        v_store(c->acc[r], acc[r].a);
-        v_store(c->acc[r] + PANEL / 2, acc[r].b);
+        v_store(to[r], acc[r].a);
+        v_store(to[r] + PANEL / 2, acc[r].b);
     }
 }
 
-/* A function for each number of rows. */
+ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
+{
+    struct pair acc[ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
+    add_pairs(c, rows, acc);
+    store_sums(rows, acc, c->acc);
+}
+
+/* Sums climb the tree while they are in registers: 1.6 % of a prefill on Zen 4. */
+ALWAYS_INLINE void dot_slice(const struct bf16_chain *c, int rows, struct slice_tree *t,
+                             const struct slice_out *o, int s, int row)
+{
+    struct pair acc[ROWS];
+    int level = 0;
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        acc[r].a = acc[r].b = v_splat(0.0f);
+    add_pairs(c, rows, acc);
+    for (; s >> level & 1; level++) {
+        float(*waits)[PANEL] = t->tree[level] + row;
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            acc[r].a = v_add(v_load(waits[r]), acc[r].a);
+            acc[r].b = v_add(v_load(waits[r] + PANEL / 2), acc[r].b);
+        }
+    }
+    store_sums(rows, acc, t->tree[level] + row);
+    for (int r = row; s == o->n_slices - 1 && r < row + rows; r++)
+        store_row(o, r, t->tree[level][r]);
+}
+
+/* Functions for each number of rows. */
 typedef void chain_fn(const struct bf16_chain *c);
-#define CHAIN_FN(R)                                                                                \
+#define CHAIN_FNS(R)                                                                               \
     static void chain_##R(const struct bf16_chain *c)                                              \
     {                                                                                              \
         dot_chain(c, R);                                                                           \
+    }                                                                                              \
+    static void slice_##R(const struct bf16_chain *c, struct slice_tree *t,                        \
+                          const struct slice_out *o, int s, int row)                               \
+    {                                                                                              \
+        dot_slice(c, R, t, o, s, row);                                                             \
     }
 #define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-EACH_COUNT(CHAIN_FN)
+EACH_COUNT(CHAIN_FNS)
 #define CHAIN_ROW(R) [R] = chain_##R,
+#define SLICE_ROW(R) [R] = slice_##R,
 static chain_fn *const chain_fns[ROWS + 1] = {EACH_COUNT(CHAIN_ROW)};
+static bf16_slice_fn *const slice_fns[ROWS + 1] = {EACH_COUNT(SLICE_ROW)};
 
 static void dot_chains(const struct bf16_chain *c)
 {
     chain_fns[c->rows](c);
+}
+
+static void dot_slices(const struct bf16_chain *c, struct slice_tree *t, const struct slice_out *o,
+                       int s, int row)
+{
+    slice_fns[c->rows](c, t, o, s, row);
 }
 
 const struct bf16_kernels bf16_vdpbf16ps = {
@@ -76,6 +122,7 @@ const struct bf16_kernels bf16_vdpbf16ps = {
     .tile_rows = ROWS,
     .piece_pairs = 1024,
     .chain = dot_chains,
+    .slice = dot_slices,
     .round = bf16_round_row,
     .climb = climb_rows,
 };
