@@ -25,6 +25,8 @@ enum status die_with_parent(void)
 #include <stdint.h>
 #include <time.h>
 
+#include "common/thread.h"
+
 enum status die_with_parent_across_exec(void)
 {
     FAIL(ST_UNSUPPORTED, "ending with the parent process across exec needs Linux");
@@ -44,14 +46,10 @@ static void *watch_parent(void *arg)
 enum status die_with_parent(void)
 {
     pthread_t thread;
-    sigset_t all, before;
     pid_t parent = getppid();
     if (parent == 1)
         FAIL(ST_PEER, "the parent process has died");
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int e = pthread_create(&thread, NULL, watch_parent, (void *)(intptr_t)parent);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int e = thread_start(&thread, watch_parent, (void *)(intptr_t)parent);
     if (e != 0)
         FAIL(ST_IO, "cannot bind this process's life to its parent's");
     pthread_detach(thread);

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/host.h"
+#include "common/thread.h"
 
 enum {
     SPIN_US = 60,
@@ -314,7 +315,7 @@ enum status pool_create(struct pool **out, int n_parts, int n_threads, bool pin)
     pthread_cond_init(&p->done, NULL);
     for (int i = 1; i < n_threads; i++) {
         p->threads[i] = (struct pool_thread){.pool = p, .index = i};
-        int err = pthread_create(&p->threads[i].id, NULL, thread_main, &p->threads[i]);
+        int err = thread_start(&p->threads[i].id, thread_main, &p->threads[i]);
         if (err) {
             pool_destroy(p);
             FAIL(ST_IO, "cannot start thread %d of %d: %s", i + 1, n_threads, strerror(err));

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/thread.h"
+
 /* What may wait: so many jobs, and the bytes of so many largest messages, of one owner and of all. */
 enum { OWNER_JOBS = 4096, ALL_JOBS = 16384, OWNER_MESSAGES = 4, ALL_MESSAGES = 16 };
 
@@ -145,7 +147,7 @@ enum status text_service_start(struct text_service **out, const struct model_tex
     if (st == ST_OK)
         st = open_pipe(s->pipe);
     for (int i = 0; i < N_LANES && st == ST_OK; i++) {
-        if (pthread_create(&s->lane[i].thread, NULL, run, &s->lane[i]) != 0)
+        if (thread_start(&s->lane[i].thread, run, &s->lane[i]) != 0)
             st = status_fail(ST_IO, __FILE__, __LINE__, "cannot start the text threads");
         s->lane[i].runs = st == ST_OK;
     }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/wire/sock.h"
 
 enum { LINGER_MS = 500, TRY_MS = 500 /* for the answer to a Hello */, MAX_ENDPOINTS = 8 };
@@ -269,11 +269,7 @@ static enum status start(struct coordinator_port *l, const struct coordinator_po
     TRY(connect_endpoint(l));
     if (pipe(l->wake) != 0 || pipe(l->alarm) != 0)
         FAIL(ST_IO, "cannot make a pipe");
-    sigset_t all, before; /* signals are for the main thread, whose waiting they end */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    l->beating = pthread_create(&l->beater, NULL, beat, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    l->beating = thread_start(&l->beater, beat, l) == 0;
     if (!l->beating)
         FAIL(ST_NOMEM, "cannot start the heartbeat thread");
     return ST_OK;

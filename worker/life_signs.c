@@ -1,12 +1,13 @@
 #include "worker/life_signs.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/thread.h"
 
 static void *tell(void *arg)
 {
@@ -24,12 +25,8 @@ static void *tell(void *arg)
 
 enum status life_signs_begin(int rank)
 {
-    sigset_t all, before; /* signals are for the main thread */
     pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int failed = pthread_create(&thread, NULL, tell, (void *)(intptr_t)rank);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = thread_start(&thread, tell, (void *)(intptr_t)rank);
     if (failed)
         FAIL(ST_NOMEM, "cannot start the thread of --signs-of-life");
     pthread_detach(thread);

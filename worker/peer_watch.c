@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -129,7 +129,6 @@ static void open_processes(struct peer_watch *w)
 
 static enum status start(struct peer_watch *w)
 {
-    sigset_t all, before; /* signals are for the main thread */
     TRY(exchange(w));
     if (pipe(w->end) != 0) {
         w->end[0] = w->end[1] = -1;
@@ -137,10 +136,7 @@ static enum status start(struct peer_watch *w)
     }
     w->fds[w->n_fds++] = (struct pollfd){.fd = w->end[0], .events = POLLIN};
     open_processes(w);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    w->runs = pthread_create(&w->thread, NULL, watch, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->runs = thread_start(&w->thread, watch, w) == 0;
     if (!w->runs)
         FAIL(ST_NOMEM, "cannot start the thread that watches the other ranks");
     return ST_OK;

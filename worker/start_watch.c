@@ -2,12 +2,12 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 struct start_watch {
     uint32_t ms;
@@ -41,7 +41,6 @@ static void *watch(void *arg)
 
 enum status start_watch_begin(struct start_watch **out, uint32_t ms, int exit_code)
 {
-    sigset_t all, before; /* signals are for the main thread */
     *out = NULL;
     struct start_watch *w = malloc(sizeof *w);
     if (!w)
@@ -51,10 +50,7 @@ enum status start_watch_begin(struct start_watch **out, uint32_t ms, int exit_co
         free(w);
         FAIL(ST_IO, "cannot make a pipe");
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, watch, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = thread_start(&w->thread, watch, w);
     if (failed) {
         close(w->end[0]);
         close(w->end[1]);

@@ -3,19 +3,21 @@
  * huge and stay: pages of a file are as small as its file system has them, and leave the memory when
  * others want it.  Both have the same bytes, so whoever computes may read either. */
 #define _GNU_SOURCE /* setpriority for one thread, madvise */
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "common/host.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 enum {
     ALIGN = 64,       /* bytes, of a matrix, as mem_take gives them */
@@ -24,9 +26,8 @@ enum {
 
 struct weight_mover {
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop, now;    /* under lock; now: the delay is over */
+    int wake[2]; /* a pipe: with a byte in it the delay is over */
+    atomic_bool stop;
     uint32_t delay_ms; /* before the first copy */
     struct weight *first;
 };
@@ -62,30 +63,11 @@ bool weight_borrow(struct backend *be, struct weight *w, size_t bytes, const voi
 
 /* ---- the thread ---- */
 
-/* Waits for the delay's end, or *stop. */
-static void wait_for_begin(struct weight_mover *m, bool *stop)
+static void wait_for_begin(const struct weight_mover *m)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += m->delay_ms / 1000;
-    until.tv_nsec += (long)(m->delay_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_mutex_lock(&m->lock);
-    while (!m->stop && !m->now && pthread_cond_timedwait(&m->wake, &m->lock, &until) == 0)
+    struct pollfd end = {.fd = m->wake[0], .events = POLLIN};
+    while (poll(&end, 1, (int)m->delay_ms) < 0 && errno == EINTR)
         continue;
-    *stop = m->stop;
-    pthread_mutex_unlock(&m->lock);
-}
-
-static bool is_stopped(struct weight_mover *m)
-{
-    pthread_mutex_lock(&m->lock);
-    bool stop = m->stop;
-    pthread_mutex_unlock(&m->lock);
-    return stop;
 }
 
 /* What this process no longer needs of the file; where it is read after all, it comes back. */
@@ -111,18 +93,16 @@ static void publish(struct weight *w, const struct buf *to)
     w->data.held = to->held;
 }
 
-/* *stop: the thread is to end. */
-static enum status move(struct weight_mover *m, struct weight *w, bool *stop)
+/* Nothing, where the thread is to end. */
+static enum status move(struct weight_mover *m, struct weight *w)
 {
     struct buf to;
     const char *old = w->data.data;
     size_t bytes = w->data.bytes;
     TRY(mem_take(&to, bytes));
-    for (size_t at = 0; at < bytes && !*stop; at += PIECE) {
+    for (size_t at = 0; at < bytes && !atomic_load(&m->stop); at += PIECE)
         memcpy((char *)to.data + at, old + at, bytes - at < PIECE ? bytes - at : PIECE);
-        *stop = is_stopped(m);
-    }
-    if (*stop) {
+    if (atomic_load(&m->stop)) {
         mem_give(&to);
         return ST_OK;
     }
@@ -134,14 +114,14 @@ static enum status move(struct weight_mover *m, struct weight *w, bool *stop)
 static void *move_all(void *arg)
 {
     struct weight_mover *m = arg;
-    bool stop;
     enum status st = ST_OK;
-    wait_for_begin(m, &stop);
+    wait_for_begin(m);
 #ifdef __linux__
     (void)setpriority(PRIO_PROCESS, 0, 19); /* this thread's alone */
 #endif
-    for (struct weight *w = m->first; w && !stop && st == ST_OK; w = w->next_mapped)
-        st = move(m, w, &stop);
+    for (struct weight *w = m->first; w && st == ST_OK && !atomic_load(&m->stop);
+         w = w->next_mapped)
+        st = move(m, w);
     if (st != ST_OK)
         log_failure(LOG_WARN, st, "packed weights stay in their file's pages");
     return NULL;
@@ -158,14 +138,13 @@ enum status weights_move(struct backend *be, uint32_t delay_ms)
         FAIL(ST_NOMEM, "no memory for a thread that moves weights");
     m->delay_ms = delay_ms;
     m->first = be->mapped;
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->wake, NULL);
-    sigset_t all, before; /* signals are for the main thread, whose waiting they end */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool runs = pthread_create(&m->thread, NULL, move_all, m) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!runs) {
+    if (pipe(m->wake) != 0) {
+        free(m);
+        FAIL(ST_IO, "cannot make a pipe");
+    }
+    if (thread_start(&m->thread, move_all, m) != 0) {
+        close(m->wake[0]);
+        close(m->wake[1]);
         free(m);
         FAIL(ST_NOMEM, "cannot start the thread that moves weights");
     }
@@ -177,14 +156,12 @@ enum status weights_move(struct backend *be, uint32_t delay_ms)
 static void end_mover(struct backend *be, bool stop)
 {
     struct weight_mover *m = be->mover;
-    pthread_mutex_lock(&m->lock);
-    m->now = true;
-    m->stop = stop;
-    pthread_cond_signal(&m->wake);
-    pthread_mutex_unlock(&m->lock);
+    atomic_store(&m->stop, stop);
+    ssize_t n = write(m->wake[1], "", 1); /* an empty pipe takes it */
+    (void)n;
     pthread_join(m->thread, NULL);
-    pthread_mutex_destroy(&m->lock);
-    pthread_cond_destroy(&m->wake);
+    close(m->wake[0]);
+    close(m->wake[1]);
     free(m);
     be->mover = NULL;
     be->mapped = NULL;

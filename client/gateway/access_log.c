@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 enum { CLOSE_US = 1000 * 1000, POLL_MS = 100, TELL_US = 10 * 1000 * 1000 };
 
@@ -216,7 +217,7 @@ enum status access_log_open(struct access_log **out, const char *path)
     }
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->more, NULL);
-    if (pthread_create(&l->thread, NULL, run, l) != 0) {
+    if (thread_start(&l->thread, run, l) != 0) {
         close_fd(l);
         release(l);
         FAIL(ST_NOMEM, "no thread for the access log");

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/thread.h"
 
 enum {
     CONNECT_MS = 1000,
@@ -62,7 +63,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 {
     struct upstream *u = ctx;
     (void)fd, (void)what;
-    u->connecting = pthread_create(&u->thread, NULL, connect_thread, u) == 0;
+    u->connecting = thread_start(&u->thread, connect_thread, u) == 0;
     if (!u->connecting)
         retry_soon(u);
 }

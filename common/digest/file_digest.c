@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "common/thread.h"
 
 enum { READ_BYTES = 256 << 10, MAX_THREADS = 256, LOCK_WAIT_MS = 20 };
 
@@ -82,7 +83,7 @@ static void hash_all(struct tree *t)
     if (want > MAX_THREADS)
         want = MAX_THREADS;
     while (n < want && (uint64_t)n + 1 < t->n_blocks &&
-           pthread_create(&thread[n], NULL, run, t) == 0)
+           thread_start(&thread[n], run, t) == 0)
         n++; /* fewer only take longer */
     hash_blocks(t, true);
     for (int i = 0; i < n; i++)

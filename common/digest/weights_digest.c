@@ -2,7 +2,6 @@
 #include "common/digest/weights_digest.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "common/log.h"
 #include "common/mapped_file.h"
 #include "common/model_path.h"
+#include "common/thread.h"
 
 #define REPORT_US 10000000U
 
@@ -276,11 +276,7 @@ static void *run(void *arg)
 
 static enum status start_thread(struct weights_digest *w)
 {
-    sigset_t all, before; /* signals are for the main thread, whose waiting they end */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    w->started = pthread_create(&w->thread, NULL, run, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->started = thread_start(&w->thread, run, w) == 0;
     if (!w->started)
         FAIL(ST_NOMEM, "cannot start the thread that hashes the weights");
     return ST_OK;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/thread.h"
+
 struct syncer {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -44,7 +46,7 @@ enum status syncer_start(struct syncer **out)
     s->fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->wake, NULL);
-    if (pthread_create(&s->thread, NULL, run, s) != 0) {
+    if (thread_start(&s->thread, run, s) != 0) {
         pthread_cond_destroy(&s->wake);
         pthread_mutex_destroy(&s->lock);
         free(s);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/thread.h"
+
 struct compile_job {
     struct compile_job *next;
     struct grammar_source source;
@@ -81,7 +83,7 @@ enum status compiler_create(struct compiler **out)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->work, NULL);
     pthread_cond_init(&c->ready, NULL);
-    int error = pthread_create(&c->thread, NULL, run, c);
+    int error = thread_start(&c->thread, run, c);
     if (error) {
         free(c);
         FAIL(ST_NOMEM, "cannot start the grammars' thread: %s", strerror(error));

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/thread.h"
+
 struct side_thread {
     pthread_mutex_t lock;
     pthread_cond_t work, done; /* there is a job, or an end; the job is done */
@@ -48,7 +50,7 @@ enum status side_thread_create(struct side_thread **out)
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->work, NULL);
     pthread_cond_init(&t->done, NULL);
-    int error = pthread_create(&t->thread, NULL, run, t);
+    int error = thread_start(&t->thread, run, t);
     if (error) {
         free(t);
         FAIL(ST_NOMEM, "cannot start a thread: %s", strerror(error));
