@@ -48,8 +48,7 @@ static inline const char *int8_row(const struct kv_operand *o, size_t row)
     return (const char *)o->base + row * o->row_elems;
 }
 
-/* Between rows of queries, between rows of sums: constants, so that a loop over rows needs one address. */
-enum { QUERY_PAIRS = HEAD_MAX / 2, SUM_COLS = HEAD_MAX };
+enum { QUERY_PAIRS = HEAD_MAX / 2 }; /* between rows of queries */
 
 /* What a tile of rows multiplies keys with: per row the start of its sums, and unit * scale; and pairs of
  * each word of the queries, q [rows, QUERY_PAIRS]: even, odd of a word, then of the next, zeros at the end. */
@@ -275,7 +274,7 @@ struct int8_values {
     int k0, k1;            /* k0 even */
 };
 
-/* o [rows, nv vectors] (SUM_COLS apart) += w v: element i of the values on, vectors from c0 on. */
+/* o [rows, nv vectors] (SUM_STRIDE apart) += w v: element i of the values on, vectors from c0 on. */
 ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_values *v,
                              const int16_t *w, int i, int c0, int32_t *o, int d, struct ahead *h)
 {
@@ -287,7 +286,7 @@ ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_va
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            acc[r * nv + j] = w_load(o + r * SUM_COLS + VL * j);
+            acc[r * nv + j] = w_load(o + r * SUM_STRIDE + VL * j);
     }
     for (int k = v->k0; k < k1; k += 2) {
         vw x[4];
@@ -312,7 +311,7 @@ ALWAYS_INLINE void int8_pass(int rows, int nv, bool direct, const struct int8_va
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            w_store(o + r * SUM_COLS + VL * j, acc[r * nv + j]);
+            w_store(o + r * SUM_STRIDE + VL * j, acc[r * nv + j]);
     }
 }
 

@@ -25,7 +25,7 @@ static void int8_weigh_rows(const struct attn_split *a, const float *scales, int
         s->unit[i] = round_row(false, s->p + i * P_STRIDE + from, to - from, most[r], weight_top(),
                                w + from, &sum);
         s->start[i] = -128 * sum;
-        int8_begin(s->sums + i * SUM_COLS, a->d_value, s->start[i]);
+        int8_begin(s->sums + i * SUM_STRIDE, a->d_value, s->start[i]);
     }
 }
 
@@ -40,7 +40,7 @@ static void int8_finish_rows(const struct attn_split *a, int row0, int rows, int
                              const struct attn_scratch *s)
 {
     for (int r = 0; r < rows; r++)
-        int8_finish(s->sums + (at + r) * SUM_COLS, a->d_value, s->unit[at + r],
+        int8_finish(s->sums + (at + r) * SUM_STRIDE, a->d_value, s->unit[at + r],
                     partial_of(a, row0 + r));
 }
 
@@ -104,7 +104,7 @@ static void int8_sum_heads(const struct attn_split *a, int k, int end, struct at
     int rows = a->rows, d = a->d_value;
     for (int g = 0; g < a->n_kv; g++) {
         const int16_t *w = s->w + g * rows * SPLIT;
-        int32_t *o = s->sums + g * rows * SUM_COLS;
+        int32_t *o = s->sums + g * rows * SUM_STRIDE;
         struct int8_values v = {.cache = attn_head(a->v, g, d),
                                 .rows = s->rows,
                                 .packed = s->value_pairs,

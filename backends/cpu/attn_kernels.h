@@ -20,7 +20,7 @@ struct value_source {
     struct ahead *ahead;
 };
 
-/* A tile's weights [rows, SPLIT] (P_STRIDE apart) and sums [rows, d], d a multiple of VL. */
+/* A tile's weights [rows, SPLIT] (P_STRIDE apart) and sums [rows, d] (SUM_STRIDE apart), d a multiple of VL. */
 struct tile_sums {
     const float *p;
     float *o;
@@ -32,7 +32,7 @@ static void add_rows(const struct tile_sums *t, int r, int rows, int from, int t
                      struct value_source *v)
 {
     const float *p = t->p + r * P_STRIDE;
-    float *o = t->o + r * t->d;
+    float *o = t->o + r * SUM_STRIDE;
     if (from >= to)
         return;
     if (v->in_place)
@@ -56,6 +56,12 @@ static void add_ranges(const struct tile_sums *t, const struct tile_ranges *g, i
     add_rows(t, 0, rows, lo, hi, v);
     for (int r = 0; r < rows; r++)
         add_rows(t, r, 1, hi, least_of(g->row_hi[r], to), v);
+}
+
+static void zero_rows(int rows, int d, float *o)
+{
+    for (int r = 0; r < rows; r++)
+        memset(o + r * SUM_STRIDE, 0, (size_t)d * sizeof *o);
 }
 
 /* Keys of a panel that begins with key k, as far as they are in [lo, hi). */
@@ -88,10 +94,10 @@ static void packed_tile(const struct attn_split *a, int row0, int rows, struct a
     for (int k = lo / PANEL * PANEL; k < hi; k += PANEL)
         sum_fns[rows].score(s->q, s->keys + k * d, a->d, a->scale, s->p + k);
     weigh_rows(a, row0, rows, &g, s->p);
-    memset(s->o, 0, (size_t)(rows * t.d) * sizeof(float));
+    zero_rows(rows, t.d, s->o);
     add_ranges(&t, &g, rows, lo, hi, &v);
     for (int r = 0; r < rows; r++)
-        memcpy(partial_of(a, row0 + r), t.o + r * t.d, (size_t)a->d_value * sizeof(float));
+        memcpy(partial_of(a, row0 + r), t.o + r * SUM_STRIDE, (size_t)a->d_value * sizeof(float));
 }
 
 static void many_rows(const struct attn_split *a, struct attn_scratch *s)
@@ -135,7 +141,7 @@ static void sum_heads(const struct attn_split *a, const struct tile_ranges *rang
     struct value_source v = {
         .in_place = values_in_place(a), .rows = s->rows, .wide = s->values, .base = k, .ahead = h};
     for (int g = 0; g < a->n_kv; g++) {
-        struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * d, d};
+        struct tile_sums t = {s->p + g * rows * P_STRIDE, s->o + g * rows * SUM_STRIDE, d};
         v.cache = attn_head(a->v, g, a->d_value);
         if (!v.in_place)
             pack_fns[a->v.dtype].values(&v.cache, a->d_value, s->rows, k, end, s->values);
@@ -160,15 +166,15 @@ static void few_rows(const struct attn_split *a, struct attn_scratch *s)
         struct attn_split one = attn_kv_head(a, g);
         weigh_rows(&one, 0, rows, &ranges, s->p + g * rows * P_STRIDE);
     }
-    memset(s->o, 0, (size_t)(a->n_kv * rows * d) * sizeof(float));
+    zero_rows(a->n_kv * rows, d, s->o);
     h = ahead_of(a, true, a->lo, a->hi - a->lo, a->n_kv * (a->hi - a->lo) * value_steps(rows, d));
     for (int k = a->lo; k < a->hi; k = (k / VALUE_KEYS + 1) * VALUE_KEYS)
         sum_heads(a, &ranges, k, least_of((k / VALUE_KEYS + 1) * VALUE_KEYS, a->hi), s, &h);
     for (int r = 0; r < a->n_kv * rows; r++) {
         if (values_in_place(a))
-            sums_order(a->v.dtype, s->o + r * d, d, partial_of(a, r));
+            sums_order(a->v.dtype, s->o + r * SUM_STRIDE, d, partial_of(a, r));
         else
-            memcpy(partial_of(a, r), s->o + r * d, (size_t)a->d_value * sizeof(float));
+            memcpy(partial_of(a, r), s->o + r * SUM_STRIDE, (size_t)a->d_value * sizeof(float));
     }
 }
 

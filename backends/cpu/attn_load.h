@@ -10,6 +10,8 @@ enum {
     VALUE_KEYS = 2 * PANEL, /* whose values decoding adds for one head, then for the next */
     LANE_BYTES = 16,        /* of a vector, see v_load_lanes */
     DIRECT_ROWS = TILE_ROWS < 8 ? TILE_ROWS : 8, /* few rows read keys and values in the cache */
+    SUM_STRIDE =
+        HEAD_MAX, /* between rows of sums: a constant, so that one register addresses them */
 };
 
 /* n tiles: one in a prefill; in decoding one for each KV head. */
@@ -20,15 +22,15 @@ struct attn_scratch {
         struct {
             /* [KEY_PANELS][d rounded up to VL][PANEL] */
             float keys[KEY_PANELS * HEAD_MAX * PANEL];
-            float values[SPLIT * HEAD_MAX]; /* [SPLIT][d_value rounded up to VL], zeros behind */
-            float q[ATTN_ROWS * HEAD_MAX];  /* [n][d][rows] */
-            float o[ATTN_ROWS * HEAD_MAX];  /* [n][rows][d_value rounded up to VL] */
+            float values[SPLIT * HEAD_MAX];  /* [SPLIT][d_value rounded up to VL], zeros behind */
+            float q[ATTN_ROWS * HEAD_MAX];   /* [n][d][rows] */
+            float o[ATTN_ROWS * SUM_STRIDE]; /* [n][rows][d_value rounded up to VL] */
         };
         struct { /* int8 entries: see attn_int8.h */
             int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
             int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
             int32_t q_pairs[ATTN_ROWS * HEAD_MAX / 2];            /* of struct int8_query */
-            int32_t sums[ATTN_ROWS * HEAD_MAX];                   /* [n][rows][SUM_COLS] */
+            int32_t sums[ATTN_ROWS * SUM_STRIDE];                 /* [n][rows][int8_cols] */
             int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
             int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */
             float unit[ATTN_ROWS];    /* the factor of a score, then of a sum of values */

@@ -51,7 +51,7 @@ ALWAYS_INLINE void score_panel(int rows, const float *q, const float *panel, int
     }
 }
 
-/* o [rows, nv vectors] (stride apart) += p v over keys [k0, k1), from element i of the values on;
+/* o [rows, nv vectors] (SUM_STRIDE apart) += p v over keys [k0, k1), from element i of the values on;
  * p [rows, SPLIT] (P_STRIDE apart), v [key][stride]. */
 ALWAYS_INLINE void values_pass(int rows, int nv, const float *p, const float *v, int k0, int k1,
                                int i, float *o, int stride)
@@ -61,7 +61,7 @@ ALWAYS_INLINE void values_pass(int rows, int nv, const float *p, const float *v,
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            acc[r * nv + j] = v_load(o + r * stride + i + VL * j);
+            acc[r * nv + j] = v_load(o + r * SUM_STRIDE + i + VL * j);
     }
     for (int k = k0; k < k1; k++) {
         vf x[4];
@@ -80,11 +80,11 @@ ALWAYS_INLINE void values_pass(int rows, int nv, const float *p, const float *v,
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            v_store(o + r * stride + i + VL * j, acc[r * nv + j]);
+            v_store(o + r * SUM_STRIDE + i + VL * j, acc[r * nv + j]);
     }
 }
 
-/* o [rows, d] += p v; d a multiple of VL, also the stride of o and of v. */
+/* o [rows, d] (SUM_STRIDE apart) += p v; d a multiple of VL, also the stride of v. */
 ALWAYS_INLINE void add_values(int rows, const float *p, const float *v, int k0, int k1, float *o,
                               int d)
 {
@@ -130,7 +130,7 @@ ALWAYS_INLINE void load_values(enum dtype t, int nv, const char *at, vf scale, v
 /* values_pass with values in the cache's type, d a multiple of VL.  One step of `ahead` a key. */
 ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_operand *v,
                               const size_t *row, const float *p, int k0, int k1, int i, float *o,
-                              int stride, struct ahead *ahead)
+                              struct ahead *ahead)
 {
     const struct kv_operand from = *v;
     vf acc[SUM_ACCS];
@@ -138,7 +138,7 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            acc[r * nv + j] = v_load(o + r * stride + i + VL * j);
+            acc[r * nv + j] = v_load(o + r * SUM_STRIDE + i + VL * j);
     }
     for (int k = k0; k < k1; k++) {
         ahead_step(ahead);
@@ -156,7 +156,7 @@ ALWAYS_INLINE void cache_pass(int rows, int nv, enum dtype t, const struct kv_op
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int j = 0; j < nv; j++)
-            v_store(o + r * stride + i + VL * j, acc[r * nv + j]);
+            v_store(o + r * SUM_STRIDE + i + VL * j, acc[r * nv + j]);
     }
 }
 
@@ -186,13 +186,13 @@ ALWAYS_INLINE void add_cache(int rows, enum dtype t, const struct kv_operand *v,
     const int nv = pass_vectors(rows);
     int i = 0;
     for (; i + nv * VL <= d; i += nv * VL)
-        cache_pass(rows, nv, t, v, row, p, k0, k1, i, o, d, h);
+        cache_pass(rows, nv, t, v, row, p, k0, k1, i, o, h);
     if (nv > 2 && i + 2 * VL <= d) {
-        cache_pass(rows, 2, t, v, row, p, k0, k1, i, o, d, h);
+        cache_pass(rows, 2, t, v, row, p, k0, k1, i, o, h);
         i += 2 * VL;
     }
     if (i < d)
-        cache_pass(rows, 1, t, v, row, p, k0, k1, i, o, d, h);
+        cache_pass(rows, 1, t, v, row, p, k0, k1, i, o, h);
 }
 
 #define SUM_FNS(R)                                                                                 \
