@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 /* pthread_create of a thread that takes no signals: they are for the main thread, whose waiting they end.
- * Signals that a fault of the thread's own raises still reach it.  0 or an errno. */
+ * Signals that its own faults raise still reach it.  0 or an errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif

@@ -70,8 +70,8 @@ ALWAYS_INLINE void int8_square(const char *const *row, int at, int n, vw *square
         square[j] = words_of_f(x[j]);
 }
 
-/* Steps of `ahead` for LANE_BYTES of the keys of nv vectors: as many as these have lines.  Zen 4 drops some of
- * the lines that are asked for together. */
+/* Steps of `ahead` for LANE_BYTES of the keys of nv vectors: one per cache line.  Zen 4 drops some of the
+ * prefetches that are issued together. */
 ALWAYS_INLINE int int8_fetches(int nv)
 {
     return nv * VL * LANE_BYTES / LINE;

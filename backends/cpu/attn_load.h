@@ -24,16 +24,16 @@ struct attn_scratch {
             float keys[KEY_PANELS * HEAD_MAX * PANEL];
             float values[SPLIT * HEAD_MAX];  /* [SPLIT][d_value rounded up to VL], zeros behind */
             float q[ATTN_ROWS * HEAD_MAX];   /* [n][d][rows] */
-            float o[ATTN_ROWS * SUM_STRIDE]; /* [n][rows][d_value rounded up to VL] */
+            float o[ATTN_ROWS * SUM_STRIDE]; /* [n][rows][SUM_STRIDE], the first d_value */
         };
         struct { /* int8 entries: see attn_int8.h */
             int32_t key_pairs[KEY_PANELS * HEAD_MAX / 2 * PANEL]; /* [KEY_PANELS][pairs][PANEL] */
             int32_t value_pairs[SPLIT / 2 * HEAD_MAX];            /* [SPLIT / 2][int8_cols] */
             int32_t q_pairs[ATTN_ROWS * HEAD_MAX / 2];            /* of struct int8_query */
-            int32_t sums[ATTN_ROWS * SUM_STRIDE];                 /* [n][rows][int8_cols] */
-            int16_t w[ATTN_ROWS * SPLIT];                         /* [n][rows][SPLIT] */
-            int32_t start[ATTN_ROWS]; /* of the sums of scores, then of values */
-            float unit[ATTN_ROWS];    /* the factor of a score, then of a sum of values */
+            int32_t sums[ATTN_ROWS * SUM_STRIDE]; /* [n][rows][SUM_STRIDE], the first int8_cols */
+            int16_t w[ATTN_ROWS * SPLIT];         /* [n][rows][SPLIT] */
+            int32_t start[ATTN_ROWS];             /* of the sums of scores, then of values */
+            float unit[ATTN_ROWS]; /* the factor of a score, then of a sum of values */
         };
     };
 };
@@ -97,7 +97,8 @@ ALWAYS_INLINE vf kv_scale(enum dtype t, const struct kv_operand *o, size_t row)
     return is_scaled(t) ? v_splat(o->scale[row * o->scale_stride]) : v_splat(1.0f);
 }
 
-/* Are rows [VL] neighbours in the cache? */
+/* Are rows [VL] neighbours in the cache?  Where a block holds whole vectors of keys, one never crosses blocks, and a
+ * row that stands for keys outside the split makes the difference smaller. */
 static inline bool are_neighbours(const size_t *rows, int block_len)
 {
     return block_len % VL == 0 && rows[VL - 1] - rows[0] == VL - 1;
@@ -110,9 +111,9 @@ struct key_lines {
     _Alignas(64) char bytes[PANEL * 64];
 };
 
-/* Are the lines of a panel's keys copied?  So they are where the rows of a vector are not neighbours, and where
+/* Are the lines of a panel's keys copied?  They are copied where the rows of a vector are not neighbours, and where
  * rows are a multiple of 2 KiB apart: these share few sets of the first-level cache, and a line would be
- * gone before all of its lanes were read. */
+ * evicted before all of its lanes were read. */
 static inline bool lines_are_copied(const size_t *rows, int block_len, size_t row_bytes)
 {
     bool copied = row_bytes % 2048 == 0;

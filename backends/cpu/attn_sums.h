@@ -282,7 +282,6 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
     const bool copied = lines_are_copied(at, a->block_len, row_bytes);
     struct key_lines lines;
     float scales[ATTN_ROWS * PANEL];
-    scales[0] = 0.0f; /* score_rest has it even where it does not read it */
     if (is_scaled(t))
         head_scales(&a->k, a->n_kv, at, a->block_len, scales, PANEL);
     for (int g = 0; g < a->n_kv * (PANEL / VL); g += nv) {
@@ -329,8 +328,8 @@ ALWAYS_INLINE void score_cache(int rows, enum dtype t, const struct attn_split *
         for (int j = 0; i < d && j < SCORE_STEPS; j++)
             ahead_step(ahead);
         for (int v = 0; i < d && v < nv; v++)
-            score_rest(rows, t, p, row_bytes, at + key + v * VL, d - i, scales + (g + v) * VL, x,
-                       a->scale, to + v * VL);
+            score_rest(rows, t, p, row_bytes, at + key + v * VL, d - i,
+                       is_scaled(t) ? scales + (g + v) * VL : NULL, x, a->scale, to + v * VL);
     }
 }
 

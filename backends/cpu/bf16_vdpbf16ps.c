@@ -22,7 +22,7 @@ ALWAYS_INLINE __m512bh splat_x(const uint16_t *x)
     return (__m512bh)_mm512_set1_epi32(both);
 }
 
-ALWAYS_INLINE void add_pairs(const struct bf16_chain *c, int rows, struct pair *acc)
+ALWAYS_INLINE void dot_pairs(const struct bf16_chain *c, int rows, struct pair *acc)
 {
     const struct read_ahead read = c->read;
     const char *ahead = c->ahead;
@@ -60,11 +60,11 @@ ALWAYS_INLINE void dot_chain(const struct bf16_chain *c, int rows)
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r] = (struct pair){v_load(c->acc[r]), v_load(c->acc[r] + PANEL / 2)};
-    add_pairs(c, rows, acc);
+    dot_pairs(c, rows, acc);
     store_sums(rows, acc, c->acc);
 }
 
-/* Sums climb the tree while they are in registers: 1.6 % of a prefill on Zen 4. */
+/* Sums climb the tree while they are in registers, which saves 1.6 % of a prefill on Zen 4. */
 ALWAYS_INLINE void dot_slice(const struct bf16_chain *c, int rows, struct slice_tree *t,
                              const struct slice_out *o, int s, int row)
 {
@@ -73,7 +73,7 @@ ALWAYS_INLINE void dot_slice(const struct bf16_chain *c, int rows, struct slice_
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r].a = acc[r].b = v_splat(0.0f);
-    add_pairs(c, rows, acc);
+    dot_pairs(c, rows, acc);
     for (; s >> level & 1; level++) {
         float(*waits)[PANEL] = t->tree[level] + row;
         UNROLL

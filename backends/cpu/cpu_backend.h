@@ -197,7 +197,8 @@ enum status cpu_map_packed(struct backend *be, struct mapped_file *file,
 enum status cpu_prepare(struct backend *be, const struct backend_use *use);
 /* w->data becomes `packed`, these bytes of the file that cpu_map_packed took; false: they are not in it. */
 bool weight_borrow(struct backend *be, struct weight *w, size_t bytes, const void *packed);
-/* Starts a thread that copies all that was borrowed, after that time, beside ops; no second one.  ST_NOMEM. */
+/* Starts a thread that copies all that was borrowed, after that time (at most INT32_MAX), beside ops; no second
+ * one.  ST_NOMEM, ST_IO. */
 MUST_CHECK enum status weights_move(struct backend *be, uint32_t delay_ms);
 /* Waits for the thread, which no longer waits for its time. */
 void weights_move_end(struct backend *be);

@@ -93,7 +93,7 @@ static void publish(struct weight *w, const struct buf *to)
     w->data.held = to->held;
 }
 
-/* Nothing, where the thread is to end. */
+/* Leaves w as it is when the thread is to end. */
 static enum status move(struct weight_mover *m, struct weight *w)
 {
     struct buf to;

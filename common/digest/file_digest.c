@@ -82,8 +82,7 @@ static void hash_all(struct tree *t)
     int n = 0, want = t->job->n_threads - 1;
     if (want > MAX_THREADS)
         want = MAX_THREADS;
-    while (n < want && (uint64_t)n + 1 < t->n_blocks &&
-           thread_start(&thread[n], run, t) == 0)
+    while (n < want && (uint64_t)n + 1 < t->n_blocks && thread_start(&thread[n], run, t) == 0)
         n++; /* fewer only take longer */
     hash_blocks(t, true);
     for (int i = 0; i < n; i++)
