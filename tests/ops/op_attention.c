@@ -41,7 +41,12 @@ static int32_t max_blocks(const struct op_case *c)
 /* Sequences' blocks alternate, from the end of the cache. */
 static int32_t block_at(const struct op_case *c, int32_t s, int32_t b)
 {
-    return max_blocks(c) * c->n_seqs - 1 - (b * c->n_seqs + s);
+    int32_t i = b * c->n_seqs + s, n = max_blocks(c) * c->n_seqs,
+            swapped = i % 4 == 1 ? i + 1 : i - 1;
+    if (c->block_len != 4)
+        return n - 1 - i;
+    /* 16 keys whose first and last rows are as far apart as neighbours' are, but the middle ones change places. */
+    return (i % 4 == 1 || i % 4 == 2) && swapped < n ? swapped : i;
 }
 
 /* Element i of key (which 0) or value (1) j of sequence s, as stored, and its scale. */

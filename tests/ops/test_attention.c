@@ -12,10 +12,11 @@ static const int32_t head_sizes[] = {8,   16,  24,  32,  48,  64,  80,  96,  112
 static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_I8, DT_E4M3};
 
 /* Ranges of a tile's rows: of different ends; of different beginnings and ends, over the border of
- * two splits (256 keys); without a key that all rows see; equal for two heads. */
+ * two splits (256 keys); without a key that all rows see; equal for two heads; in blocks of fewer keys than a
+ * vector has. */
 static const struct ranges {
-    int32_t past, window, heads;
-} ranges[] = {{30, 0, 1}, {250, 20, 1}, {30, 5, 1}, {40, 0, 2}};
+    int32_t past, window, heads, block_len;
+} ranges[] = {{30, 0, 1, 16}, {250, 20, 1, 16}, {30, 5, 1, 16}, {40, 0, 2, 16}, {50, 0, 2, 4}};
 
 static struct op_case case_of(int32_t d, enum dtype t, int32_t rows, const struct ranges *g)
 {
@@ -27,7 +28,7 @@ static struct op_case case_of(int32_t d, enum dtype t, int32_t rows, const struc
                             .n_kv = 2,
                             .q_per_kv = g->heads,
                             .d = d,
-                            .block_len = 16,
+                            .block_len = g->block_len,
                             .dtype = t,
                             .window = g->window};
 }
