@@ -38,14 +38,15 @@ static int32_t max_blocks(const struct op_case *c)
     return (past_of(c, c->n_seqs) + c->rows) / c->block_len + 1;
 }
 
-/* Sequences' blocks alternate, from the end of the cache. */
+/* Sequences' blocks alternate, from the end of the cache; short ones from its beginning, and of each four blocks
+ * the middle ones change places: rows that are no neighbours, though the first and the last of 16 are as far apart as
+ * neighbours' are. */
 static int32_t block_at(const struct op_case *c, int32_t s, int32_t b)
 {
     int32_t i = b * c->n_seqs + s, n = max_blocks(c) * c->n_seqs,
             swapped = i % 4 == 1 ? i + 1 : i - 1;
     if (c->block_len != 4)
         return n - 1 - i;
-    /* 16 keys whose first and last rows are as far apart as neighbours' are, but the middle ones change places. */
     return (i % 4 == 1 || i % 4 == 2) && swapped < n ? swapped : i;
 }
 
